@@ -81,8 +81,9 @@ def taken_over(
         entitlements: All entitlements that form the tree.
         unusable: Names of entitlements that exist but take no part; they keep their balances.
     """
-    parents = {name: account[name].parent for name in unusable if name in account}
-    parents |= {each.name: each.parent for each in entitlements}
+    there = {each.name: each.parent for each in entitlements}
+    kept = {name: account[name].parent for name in unusable if name in account}
+    parents = {name: _nearest(name, account, {**there, **kept}) for name in kept} | there
     if account.keys() == parents.keys() and all(
         each.parent == parents[name] for name, each in account.items()
     ):
@@ -95,6 +96,18 @@ def taken_over(
         name: account.get(name, Balance())._replace(owed=each, parent=parents[name])
         for name, each in settled.items()
     }
+
+
+def _nearest(
+    name: str, account: Mapping[str, Balance], there: Mapping[str, str | None]
+) -> str | None:
+    """Return the nearest entitlement above one that is still there, by what the account knows."""
+    seen = {name}
+    above = account[name].parent
+    while above is not None and above not in there and above not in seen:
+        seen.add(above)
+        above = account[above].parent if above in account else None
+    return above if above in there else None
 
 
 def credits_taken_over(
@@ -142,6 +155,7 @@ class _Succession:
     ) -> None:
         self._former = {name: each.parent for name, each in account.items()}
         self._parents = parents
+        self._tree = {each.name for each in entitlements}
         self._leaves = sorted(leaves_of(entitlements))
         self._parts = divide_by_shares(entitlements, self._leaves)
         self._children: defaultdict[str | None, list[str]] = defaultdict(list)
@@ -150,34 +164,57 @@ class _Succession:
 
     def settle(self, owed: dict[str, int]) -> None:
         """Move balances to leaves; those of entitlements without relatives are dropped."""
-        for leaf in self._leaves:
-            if leaf not in owed:
-                self._inherit(leaf, owed)
+        self._inherit(owed)
         for name in [name for name, each in owed.items() if each]:
             if name not in self._parts and (name not in self._parents or self._children[name]):
                 self._pass_on(name, owed)
 
-    def _inherit(self, heir: str, owed: dict[str, int]) -> None:
-        """Give a new leaf its part of what those have that its nearest ancestor has now."""
-        owed[heir] = 0
-        for ancestor in self._up(heir):
-            relatives = [name for name in self._below(ancestor) if name in owed and name != heir]
-            if relatives:
-                total = sum(owed[name] for name in relatives)
-                left = math.fsum(self._parts[name] for name in relatives)
-                for name in relatives:
-                    owed[name] = round(owed[name] * (left / (left + self._parts[heir])))
-                owed[heir] = total - sum(owed[name] for name in relatives)
-                return
+    def _inherit(self, owed: dict[str, int]) -> None:
+        """Give new leaves their part of what those have that their nearest ancestor has now.
+
+        An ancestor that was a leaf has passed its own balance on to them: no other is theirs.
+        """
+        old = [leaf for leaf in self._leaves if leaf in owed]
+        with_old: set[str] = set()
+        for leaf in old:
+            for ancestor in self._up(leaf):
+                if ancestor in with_old:
+                    break
+                with_old.add(ancestor)
+        heirs_of: defaultdict[str, list[str]] = defaultdict(list)
+        for leaf in self._leaves:
+            for ancestor in () if leaf in owed else self._up(leaf):
+                if ancestor in with_old:
+                    heirs_of[ancestor].append(leaf)
+                    break
+                if ancestor in self._former:
+                    break
+        for ancestor in sorted(heirs_of, key=lambda each: (-len(list(self._up(each))), each)):
+            self._divide(ancestor, heirs_of[ancestor], owed)
+
+    def _divide(self, ancestor: str, heirs: Sequence[str], owed: dict[str, int]) -> None:
+        relatives = [name for name in self._below(ancestor) if name in owed]
+        mine = [self._parts[name] for name in heirs]
+        theirs = math.fsum(self._parts[name] for name in relatives)
+        remain = theirs / (theirs + math.fsum(mine))
+        total = sum(owed[name] for name in relatives)
+        for name in relatives:
+            owed[name] = round(owed[name] * remain)
+        rest = total - sum(owed[name] for name in relatives)
+        owed.update(zip(heirs, shared_out(rest, mine), strict=True))
 
     def _pass_on(self, name: str, owed: dict[str, int]) -> None:
         """Divide the balance of an entitlement that is no leaf among its nearest relatives."""
-        found = (self._below(each) for each in (name, *self._up(name)))
+        found = (self._below(each) or self._unusable(each) for each in (name, *self._up(name)))
         heirs = next(filter(None, found), [])
         amount = owed.pop(name)
-        parts = shared_out(amount, [self._parts[heir] for heir in heirs])
+        parts = shared_out(amount, [self._parts.get(heir, 1.0) for heir in heirs])
         for heir, part in zip(heirs, parts, strict=True):
             owed[heir] = owed.get(heir, 0) + part
+
+    def _unusable(self, name: str) -> list[str]:
+        """Return an entitlement that exists but takes no part, as the only heir; else nothing."""
+        return [name] if name in self._parents and name not in self._tree else []
 
     def _up(self, name: str) -> Iterator[str]:
         """Yield the entitlements above one, the nearest first, as they are or were."""
@@ -223,6 +260,9 @@ def tilts(
     owed: defaultdict[str | None, int] = defaultdict(int)
     owed.update({leaf: account[leaf].owed for leaf in leaves if leaf in account})
     parents = {each.name: each.parent for each in entitlements}
+    for name, each in sorted(account.items()):
+        if name not in parents:  # it takes no part, but its relatives answer for it
+            owed[_nearest(name, account, parents)] += each.owed
     for name in reversed(parents_first(parents)):
         part[parents[name]] += part[name]
         owed[parents[name]] += owed[name]

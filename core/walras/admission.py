@@ -171,7 +171,7 @@ def _raised(parts: dict[str, float]) -> dict[str, float]:
     if all(part >= SMALLEST_PART for part in parts.values()):
         return parts
     raised = {name: max(part, SMALLEST_PART) for name, part in parts.items()}
-    total = sum(raised.values())
+    total = math.fsum(raised.values())
     return {name: part / total for name, part in raised.items()}
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from walras import metrics
-from walras.account import lending, repayment, taken_over, transferred
+from walras.account import lending, repayment, taken_over
 from walras.admission import divide_by_shares, leaves_of
 from walras.auctions import bid_outcomes
 from walras.balances import Balance, whole_rates
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from walras.pricing import PricingResult
     from walras.sale import Sale
     from walras.snapshot import Policy, Snapshot
+
+NEGLIGIBLE = 1e-6
+"""Part of a budget that arithmetic may be off by."""
 
 SHORT = 0.99
 """Part of its entitlement's utility below which a user is short."""
@@ -272,7 +275,7 @@ def _account_from_now(
         rates = lending(entitled, of_all(worth), of_all(bought))
     else:
         rates = of_all(repayment(by_shares, market.budgets, paid))
-    rates += of_all(transferred(_lost(sale, divided), np.maximum(spent - market.budgets, 0.0)))
+    rates += of_all(_for_requests(sale, divided, spent > market.budgets * (1 + NEGLIGIBLE)))
     factors = np.ones(len(leaves))
     factors[here] = market.budgets / by_shares
     rows = zip(leaves, whole_rates(rates), entitled.tolist(), factors.tolist(), strict=True)
@@ -282,10 +285,29 @@ def _account_from_now(
     }
 
 
-def _lost(sale: Sale, divided: Divided) -> Floats:
-    """Return the cores that each user lacks of its bare entitlement if that is felt, shape (n,)."""
+def _for_requests(sale: Sale, divided: Divided, above_budget: Bools) -> Floats:
+    """Return what users lack, less what requests beyond budgets take, node by node, shape (n,).
+
+    Args:
+        sale: The market.
+        divided: What jobs hold, and what they would by the bare entitlement of their users.
+        above_budget: Whether what each user's pods requested costs more than its budget.
+    """
     market, held, most = sale.market, divided.settled.held, sale.bounds.most
     holds = metrics.utilities_in_hardware(market, np.minimum(held, most))
     short = holds < SHORT * metrics.utilities_in_hardware(market, divided.bare)
-    lacks = market.sum_by_user(np.maximum(divided.bare - held, 0.0))
-    return np.asarray(np.where(short, lacks, 0.0), np.float64)
+    nodes = len(market.capacities)
+    pairs, pair = np.unique(market.user * nodes + market.server, return_inverse=True)
+    user, node = np.divmod(pairs, max(nodes, 1))
+    more = np.bincount(pair, held - divided.bare, len(pairs))
+    taken = np.where(above_budget[user], np.maximum(more, 0.0), 0.0)
+    lacking = np.where(short[user], np.maximum(-more, 0.0), 0.0)
+    takes = np.asarray(np.bincount(node, taken, nodes), np.float64)
+    lacks = np.asarray(np.bincount(node, lacking, nodes), np.float64)
+    passed = np.minimum(takes, lacks)
+    parts = lacking * _ratio(passed, lacks)[node] - taken * _ratio(passed, takes)[node]
+    return np.asarray(np.bincount(user, parts, len(market.budgets)), np.float64)
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    return np.asarray(np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0), np.float64)

@@ -55,31 +55,35 @@ def read_account(
     Args:
         status: Status of the Market.
         parts: Data of the ConfigMaps that it names, by name.
-        entitlements: Names and statuses of all Entitlements. Where the Market has no account, it
-            begins with their core credits, which is where versions before it kept them.
+        entitlements: Names and statuses of Entitlements without children. Where the Market has no
+            account, it begins with their core credits, where versions before it kept them.
         known: Account that was read before; it is returned if it is the one that is stored.
     """
     stored = status.get("account")
     if known is not None and stored is not None and stored == known.document:
         return known
     if stored is None:
-        before = {name: _core_credits(each) for name, each in entitlements}
+        before = {name: _core_credits(each) for name, each in sorted(entitlements)}
         owed = settled_among_others({name: each for name, each in before.items() if each})
         return Account({name: Balance(each) for name, each in owed.items()})
     try:
         report = AccountReport.read(stored)
-        rows = joined(report.parts, parts) if report.parts else map(_row, report.balances)
+        datetime.strptime(report.since, TIME)
+        rows = map(_of_row, joined(report.parts, parts)) if report.parts else report.balances
         found = {
-            str(name): Balance(_whole(hours), _whole(cores), parent)
-            for name, hours, cores, parent in rows
+            each.entitlement: Balance(
+                _whole(each.core_hours), _whole(each.cores or "0"), each.parent
+            )
+            for each in rows
         }
-    except ValueError as error:
+    except (ValueError, TypeError, RecursionError) as error:
         return Problem(
             "AccountUnreadable",
             f"status.account: what entitlements owe each other cannot be read "
             f"({str(error).splitlines()[0]}); restore the ConfigMaps that status.account.parts "
             f"names, or let all begin again with nothing owed: kubectl patch market {MARKET_NAME} "
-            """--subresource=status --type=json -p '[{"op":"remove","path":"/status/account"}]'""",
+            """--subresource=status --type=json -p '[{"op":"add","path":"/status/account","""
+            """"value":{"since":"2026-01-01T00:00:00Z","balances":[]}}]'""",
         )
     owed = settled_among_others({name: each.owed for name, each in found.items()})
     rates = settled_among_others({name: each.rate for name, each in found.items()})
@@ -95,8 +99,9 @@ def _core_credits(status: Mapping[str, Any] | None) -> int:
     return _whole(text) if isinstance(text, str) and _NUMBER.fullmatch(text) else 0
 
 
-def _row(balance: AccountBalance) -> Sequence[Any]:
-    return balance.entitlement, balance.core_hours, balance.cores or "0", balance.parent
+def _of_row(row: Sequence[Any]) -> AccountBalance:
+    name, hours, cores, parent = row
+    return AccountBalance(entitlement=name, core_hours=hours, cores=cores, parent=parent)
 
 
 def _whole(text: str) -> int:
@@ -194,6 +199,8 @@ def _differs(before: Account, after: Mapping[str, Balance], now: str) -> bool:
     if former.keys() != after.keys():
         return True
     changes = any(each.owed or each.rate for each in after.values())
+    if before.since > now:  # a clock was set back
+        return True
     if changes and _seconds(before.since, now) >= STORED_EVERY:
         return True
     return any(

@@ -48,8 +48,13 @@ def ledger_account(world: World) -> CreditAccount | Problem:
 def core_account(world: World) -> Account | Problem:
     """Return what entitlements owe each other, or the problem that keeps it from being read."""
     known = None if world.carried is None else world.carried.account
+    parents = {each.spec.parent for each in world.objects.entitlements}
     statuses = [
-        *((each.metadata.name, each.status) for each in world.objects.entitlements),
+        *(
+            (each.metadata.name, each.status)
+            for each in world.objects.entitlements
+            if each.metadata.name not in parents
+        ),
         *(
             (reference.name, each.status)
             for reference, each in world.broken.items()

@@ -177,6 +177,32 @@ def test_requests_beyond_a_budget_become_a_debt_to_those_who_were_short() -> Non
     assert grows["u1"] <= one.entitled_cores
 
 
+def test_requests_within_ones_part_owe_nothing_however_dear_the_node_becomes() -> None:
+    jobs = (
+        replace(job(0), floor=4.0, requested=4.0),
+        replace(job(1), floor=8.0, requested=8.0),
+        job(2),
+    )
+    plan = clear(replace(SCENE, jobs=jobs), DEBTS)
+    grows = rates(plan)
+    assert grows["u0"] >= 0
+    assert grows["u1"] < 0 < grows["u2"]
+
+
+def test_debts_arise_only_where_others_lack_cores() -> None:
+    """U3 leaves nobody short on its node; u1 does on the other."""
+    nodes = (Node("m", 8), Node("n", 8))
+    jobs = (
+        replace(job(3, "m"), floor=6.0, requested=6.0),
+        job(2, "m", most=2),
+        replace(job(1, "n"), floor=7.0, requested=7.0),
+        job(0, "n"),
+    )
+    grows = rates(clear(Snapshot(users(1, 1, 1, 1), nodes, jobs), DEBTS))
+    assert grows["u3"] == 0
+    assert grows["u1"] == -grows["u0"] < 0
+
+
 def test_a_debt_is_paid_back_by_a_smaller_budget() -> None:
     account: Mapping[str, Balance] = owing(u0=-30.0, u1=30.0)
     first = clear(replace(SCENE, account=account), DEBTS)
@@ -238,6 +264,103 @@ def test_what_a_deleted_child_owes_returns_to_its_parent() -> None:
     assert of(taken_over(account, alone)) == {"bob": 7.0, "cyd": 0.0, "lab": -7.0}
 
 
+def test_the_first_child_of_an_entitlement_takes_nothing_from_its_relatives() -> None:
+    """A lead once took half of what others were owed by a child that it created and deleted."""
+    tree = (
+        Entitlement("dept", 1),
+        Entitlement("lab", 1, parent="dept"),
+        Entitlement("zed", 1, parent="dept"),
+        Entitlement("bob", 1),
+    )
+    account: dict[str, Balance] = known_in(tree, lab=0.0, zed=200.0, bob=-200.0)
+    for _ in range(3):
+        account = taken_over(account, (*tree, Entitlement("x", 1, parent="lab")))
+        assert of(account)["x"] == 0
+        account = taken_over(account, tree)
+    assert of(account) == {"bob": -200.0, "dept": 0.0, "lab": 0.0, "zed": 200.0}
+
+
+trees = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 50)), min_size=1, max_size=10)
+
+
+def grown(rows: Sequence[tuple[int, int]]) -> tuple[Entitlement, ...]:
+    """Return a tree: entry i hangs below entry j if j < i is drawn, else at the top."""
+    return tuple(
+        Entitlement(f"e{i}", shares, parent=f"e{parent}" if parent < i else None)
+        for i, (parent, shares) in enumerate(rows)
+    )
+
+
+@given(trees, st.data())
+def test_what_a_lead_does_below_its_entitlement_changes_nothing_outside(
+    rows: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    tree = (Entitlement("top", 3), *(_below_top(each, "top") for each in grown(rows)))
+    lead = data.draw(st.sampled_from([each.name for each in tree if each.name != "top"]))
+    owed = {name: data.draw(st.integers(-(10**9), 10**9)) for name in leaves_of((*tree, OTHER))}
+    account = taken_over(
+        {name: Balance(each) for name, each in settled_among_others(owed).items()}, (*tree, OTHER)
+    )
+    below = _all_below(tree, lead)
+    outside = {name: each.owed for name, each in account.items() if name not in below | {lead}}
+    ours = sum(account[name].owed for name in below | {lead})
+    for step in range(4):
+        gone = data.draw(st.sets(st.sampled_from(sorted(below)))) if below else set()
+        tree = tuple(each for each in tree if not _all_above(tree, each.name) & gone)
+        parent = data.draw(st.sampled_from(sorted((_all_below(tree, lead)) | {lead})))
+        tree = (*tree, Entitlement(f"new{step}", data.draw(st.integers(1, 9)), parent=parent))
+        account = taken_over(account, (*tree, OTHER))
+        below = _all_below(tree, lead)
+        assert sum(account[name].owed for name in below | {lead}) == ours
+        assert {name: account[name].owed for name in outside if name in account} == {
+            name: each for name, each in outside.items() if name in account
+        }
+
+
+OTHER = Entitlement("other", 2)
+
+
+def _below_top(each: Entitlement, top: str) -> Entitlement:
+    return replace(each, parent=each.parent or top)
+
+
+def _all_above(tree: Sequence[Entitlement], name: str) -> set[str]:
+    """Return an entitlement and all above it."""
+    parents = {each.name: each.parent for each in tree}
+    found, at = set(), parents.get(name, "") and name
+    while at:
+        found.add(at)
+        at = parents.get(at)
+    return found or {name}
+
+
+def _all_below(tree: Sequence[Entitlement], name: str) -> set[str]:
+    return {each.name for each in tree if each.name != name and name in _all_above(tree, each.name)}
+
+
+def test_an_orphans_debt_counts_for_the_entitlement_above_it() -> None:
+    """A lead who deletes a team between would park the debt of those below."""
+    tree = (
+        Entitlement("vision", 1),
+        Entitlement("a", 1, parent="vision"),
+        Entitlement("b", 1, parent="a"),
+        Entitlement("bob", 1),
+    )
+    account = known_in(tree, b=-300.0, bob=300.0)
+    left = (tree[0], tree[3])
+    after = taken_over(account, left, unusable=["b"])
+    assert of(after) == {"b": -300.0, "bob": 300.0, "vision": 0.0}
+    assert (
+        tilts(after, left, 12.0, POLICY)["vision"] == tilts(account, tree, 12.0, POLICY)["vision"]
+    )
+
+
+def test_a_debt_stays_with_an_ancestor_that_cannot_be_used() -> None:
+    account = known_in(TREE, ann=-8.0, bob=8.0)
+    left = [each for each in TREE if each.name in {"bob", "cyd"}]
+    assert of(taken_over(account, left, unusable=["lab"])) == {"bob": 8.0, "cyd": 0.0, "lab": -8.0}
+
+
 def test_what_a_deleted_root_owes_is_settled_among_its_creditors() -> None:
     account = known_in(TREE, ann=-9.0, bob=6.0, cyd=3.0)
     left = [each for each in TREE if each.name not in {"lab", "ann"}]
@@ -262,17 +385,6 @@ def test_a_lead_that_moves_its_jobs_between_its_children_sheds_no_debt() -> None
     for active in ("ann", "dan"):
         found = divide_by_shares(tree, [active, "bob", "cyd"], tilts=changed, most=0.2)
         assert found[active] < 0.9 * found["cyd"]
-
-
-trees = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 50)), min_size=1, max_size=10)
-
-
-def grown(rows: Sequence[tuple[int, int]]) -> tuple[Entitlement, ...]:
-    """Return a tree: entry i hangs below entry j if j < i is drawn, else at the top."""
-    return tuple(
-        Entitlement(f"e{i}", shares, parent=f"e{parent}" if parent < i else None)
-        for i, (parent, shares) in enumerate(rows)
-    )
 
 
 @given(trees, st.data(), st.sampled_from([0.0, 0.2, 0.5]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -279,6 +281,63 @@ def test_an_account_that_cannot_be_read_keeps_all_nodes_and_is_named() -> None:
     ready = status(decision, "Market", "default")["conditions"][0]
     assert ready["reason"] == "AccountUnreadable"
     assert "kubectl patch market default" in ready["message"]
+
+
+def stored_as(known: World, document: Document, **parts: str) -> World:
+    """Return the world with another account in the Market's status."""
+    markets = [
+        each.model_copy(update={"status": {**(each.status or {}), "account": document}})
+        for each in known.markets
+    ]
+    return replace(known, markets=markets, carried=None, ledger_parts=parts)
+
+
+@pytest.mark.parametrize("since", ["xyz", "2026-13-01T00:00:00Z", "2026-01-31T12:00:00.123Z"])
+def test_a_time_that_cannot_be_read_is_no_crash(since: str) -> None:
+    _, known = followed(three_users("ada", "bob"), 30)
+    decision = decide(stored_as(known, {"since": since, "balances": []}))
+    assert status(decision, "Market", "default")["conditions"][0]["reason"] == "AccountUnreadable"
+
+
+@pytest.mark.parametrize(
+    "row", ["5", "null", '["ada", "abc", "0", null]', '["ada", "sNaN", "0", null]', "[" * 5000]
+)
+def test_a_part_with_strange_rows_is_no_crash(row: str) -> None:
+    _, known = followed(three_users("ada", "bob"), 30)
+    part = {"name": "p", "digest": hashlib.sha256(row.encode()).hexdigest()}
+    document = {"since": "2026-01-31T12:00:00Z", "parts": [part]}
+    decision = decide(stored_as(known, document, p=row))
+    assert status(decision, "Market", "default")["conditions"][0]["reason"] == "AccountUnreadable"
+
+
+def test_the_advice_of_the_condition_lets_all_begin_again() -> None:
+    _, known = followed(three_users("ada", "bob"), 1800)
+    decision = decide(stored_as(known, {"since": "x", "balances": []}))
+    message = status(decision, "Market", "default")["conditions"][0]["message"]
+    (patch,) = json.loads(message[message.index("-p '") + 4 : message.rindex("'")])
+    _, after = followed(stored_as(known, patch["value"]), 30, start=1800)
+    assert set(owed(after).values()) == {0.0}
+
+
+def test_sums_of_parents_are_not_taken_over_a_second_time() -> None:
+    teams = (entitlement("lab"), entitlement("ada", parent="lab"), *map(entitlement, USERS[1:]))
+    hours = {"lab": "-80", "ada": "-80", "bob": "80", "cyd": "0"}
+    known = moved_to(three_users(*USERS), *teams)
+    told = [
+        each.model_copy(
+            update={"status": {"coreCredits": {"coreHours": hours[each.metadata.name]}}}
+        )
+        for each in known.objects.entitlements
+    ]
+    old = replace(known, objects=replace(known.objects, entitlements=told))
+    assert owed(old) == {"ada": -80.0, "bob": 80.0}
+
+
+def test_a_clock_that_was_set_forward_and_back_freezes_nothing() -> None:
+    _, known = followed(three_users("ada", "bob"), 600)
+    _, ahead = followed(known, 30, start=10**9)
+    _, back = followed(ahead, 1200, start=660)
+    assert owed(back)["cyd"] > owed_at(known, 660)["cyd"] + 0.5
 
 
 def test_many_balances_are_stored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,7 @@ def _costs(users: Iterable[UserOutcome]) -> dict[str, list[str]]:
         for each in user.short_of:
             if each.user != user.name:
                 found[each.user].append(f"{user.name} is short of cores on {each.node}")
-    return found
+    return {name: sorted(each) for name, each in found.items()}
 
 
 def due_in(names: Sequence[str], quantum: int, seconds: int) -> frozenset[str]:
@@ -189,7 +189,9 @@ def entitlement_status(
     rest = spends[MOST_SPENDS:]
     states = {"Ready": _ready(entitlement, outcomes)}
     if user is not None:
-        states["Entitled"] = _entitled(user, outcomes.costs.get(name, ()))
+        balance = outcomes.account.get(name)
+        costs = () if balance is None or balance.rate >= 0 else outcomes.costs.get(name, ())
+        states["Entitled"] = _entitled(user, costs)
     status = EntitlementStatus(
         budget_share=None if share is None else figure(share),
         jobs=outcomes.jobs[name],
