@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from walras_agent.correction import CpuRate
+    from walras_agent.local.cgroups import KernelGroups
 
 pytestmark = [pytest.mark.system, needs_root, needs_cpuset, needs_two_cpus]
 
@@ -42,12 +43,20 @@ def rates() -> Iterator[dict[str, CpuRate]]:
         observer = PodObserver(groups, run)
         reader = CpuUseReader(groups)
         assert eventually(lambda: groups.cpu_seconds(run.pod("one")) > 0.2)
+        # An interpreter takes seconds to start where the machine is emulated.
+        assert eventually(lambda: _stands_still(groups, run.pod("none")))
         assert reader.rates(observer.observe(), dict.fromkeys(("two", "one", "none"), 1.0)) == {}
         time.sleep(2.0)
         yield reader.rates(observer.observe(), dict.fromkeys(("two", "one", "none"), 1.0))
     finally:
         programs.close()
         placer.close()
+
+
+def _stands_still(groups: KernelGroups, group: str) -> bool:
+    before = groups.cpu_seconds(group)
+    time.sleep(0.5)
+    return 0 < before == groups.cpu_seconds(group)
 
 
 def test_who_wants_more_waits_and_who_sleeps_does_not(rates: dict[str, CpuRate]) -> None:
