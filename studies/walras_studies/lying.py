@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras_studies.chart import Chart
-from walras_studies.lying_runs import DIVISIONS, Lie, about_cores, about_demands, about_weights
+from walras_studies.lying_runs import (
+    DIVISIONS,
+    MARKET,
+    REQUEST_LIES,
+    Lie,
+    about_cores,
+    about_demands,
+    about_requests,
+    about_weights,
+)
 from walras_studies.study import Claim, Finding, Progress, Study, pick, steps
 
 if TYPE_CHECKING:
@@ -56,6 +65,7 @@ def run(seed: int, size: LyingSize, progress: Progress) -> LyingRows:
     cases = list(product(size.users, range(size.populations)))
     for users, number in steps(cases, progress, "users and population"):
         lies += about_cores(users, number, size.liars, [seed])
+        lies += about_requests(users, number, size.liars, [seed])
         lies += about_weights(users, number, size.liars, [seed])
         lies += about_demands(users, size.quanta, number, size.liars, [seed])
     return LyingRows(tuple(lies))
@@ -126,6 +136,35 @@ def _nash(rows: LyingRows) -> Finding:
 def _unasked(rows: LyingRows) -> Finding:
     ends = _ends(rows, "F", "proportional sharing")
     return Finding(_in_words(rows, ends), ends == (0.0, 0.0, 0.0))
+
+
+def _requests(lie: str) -> Callable[[LyingRows], Finding]:
+    def judge(rows: LyingRows) -> Finding:
+        told = [
+            f"{np.mean(_gains(rows, 'requests', lie, users)):+.2%} on average among {users} users"
+            for users in (rows.users[0], rows.users[-1])
+        ]
+        most = max(max(_gains(rows, "requests", lie, users)) for users in rows.users)
+        mean = float(np.mean(_gains(rows, "requests", lie, rows.users[-1])))
+        return Finding(f"{', '.join(told)}; {most:+.1%} at most", mean < 0.01)
+
+    return judge
+
+
+def _others(rows: LyingRows) -> Finding:
+    lost = {
+        lie: min(min(_gains(rows, "others", lie, users)) for users in rows.users)
+        for lie in REQUEST_LIES
+    }
+    return Finding(
+        ", ".join(f"{lie}: {each:+.1%}" for lie, each in lost.items()),
+        lost["its part of each node"] >= -0.01,
+    )
+
+
+def _gains(rows: LyingRows, about: str, lie: str, users: int) -> list[float]:
+    found = pick(rows.lies, about=about, mechanism=MARKET, users=users)
+    return [row.gain for row in found if row.lie == lie]
 
 
 def _weights(rows: LyingRows) -> Finding:
@@ -253,6 +292,23 @@ STUDY = Study(
             _pays("upper bound"),
         ),
         Claim("", "proportional sharing does not ask for F, so that no lie gains", "", _unasked),
+        *(
+            Claim(
+                "",
+                f"requests of {lie} that nobody needs gain their owner less than 1 % on average "
+                "among the most users",
+                "",
+                _requests(lie),
+            )
+            for lie in REQUEST_LIES
+        ),
+        Claim(
+            "",
+            "requests within one's part of each node leave nobody else below 0.99 of what its "
+            "share alone could give",
+            "",
+            _others,
+        ),
         Claim(
             "",
             "lies about weights of resources gain less among more users, and below 1 % in the end",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,9 +13,11 @@ from walras.amdahl.best_response import find_nash_equilibrium
 from walras.amdahl.equilibrium import find_equilibrium
 from walras.amdahl.market import AmdahlMarket
 from walras.amdahl.upper_bound import allocate_greedily, maximise_progress, share_proportionally
+from walras.clearing import clear
 from walras.karma.baselines import share_max_min, share_strictly
 from walras.price_anticipating.market import ShareMarket
 from walras.price_anticipating.nash import find_nash
+from walras.snapshot import Entitlement, Job, Node, Policy, Snapshot
 from walras_studies.amdahl_populations import FRACTIONS
 from walras_studies.karma_demands import FAIR_SHARE, draw_demands
 from walras_studies.karma_runs import by_credits
@@ -50,6 +52,11 @@ FRACTION_LIES = {
 """Lies about parallel fractions: the factor of the odds f / (1 - f), and whether the lie is about
 one job only."""
 
+MARKET = "Amdahl market"
+
+REQUEST_LIES = {"its part of each node": 1.0, "twice its part": 2.0}
+"""Lies about requests: the part of each node that a user's pods request, relative to its share."""
+
 WEIGHT_FACTORS = (4.0, 1.2, 1 / 1.2, 1 / 4)
 """Lies about weights: factors of the weight of the first resource."""
 
@@ -72,7 +79,8 @@ class Lie:
     """Gain of a user by one lie.
 
     Attributes:
-        about: Subject of the lie: F, budget, weights or demand.
+        about: Subject of the lie: F, budget, requests, weights or demand; or others, for what the
+            worst-off other user has by a lie about requests, less its bare entitlement.
         mechanism: Mechanism that the user lies to.
         users: Number of users, of whom one lies.
         number: Number of the population.
@@ -137,6 +145,49 @@ def _told(market: AmdahlMarket, liar: int) -> Iterator[tuple[str, str, AmdahlMar
 
 def _with(market: AmdahlMarket, budgets: Floats, fraction: Floats) -> AmdahlMarket:
     return AmdahlMarket(budgets, market.capacities, market.user, market.server, fraction)
+
+
+def about_requests(users: int, number: int, liars: int, seed: list[int]) -> Iterator[Lie]:
+    """Yield what requests that nobody needs gain their owner, and what the worst-off other loses.
+
+    Both are told by what pods hold, the latter relative to the user's bare entitlement.
+    """
+    market = draw_market(users, np.random.default_rng([*seed, users, number]))
+    snapshot, parts = _cluster(market), market.budgets / market.budgets.sum()
+    honest = {user.name: user for user in clear(snapshot, Policy()).users}
+    for liar in range(min(liars, users)):
+        name = str(liar)
+        for lie, factor in REQUEST_LIES.items():
+            told = tuple(
+                replace(each, floor=cores, requested=cores) if each.entitlement == name else each
+                for each in snapshot.jobs
+                for cores in (factor * parts[liar] * market.capacities[int(each.node)],)
+            )
+            plan = clear(replace(snapshot, jobs=told), Policy())
+            held = {user.name: user.held_utility for user in plan.users}
+            truth = max(honest[name].held_utility, honest[name].entitlement_utility)
+            left = min(
+                held[other] / user.entitlement_utility
+                for other, user in honest.items()
+                if other != name
+            )
+            yield Lie("requests", MARKET, users, number, liar, lie, held[name] / truth - 1)
+            yield Lie("others", MARKET, users, number, liar, lie, left - 1)
+
+
+def _cluster(market: AmdahlMarket) -> Snapshot:
+    rows = zip(market.user.tolist(), market.server.tolist(), market.fraction.tolist(), strict=True)
+    return Snapshot(
+        tuple(
+            Entitlement(str(user), int(each), namespaces=frozenset({str(user)}))
+            for user, each in enumerate(market.budgets)
+        ),
+        tuple(Node(str(node), float(each)) for node, each in enumerate(market.capacities)),
+        tuple(
+            Job(str(user), f"{user}-{node}", str(user), str(node), fraction)
+            for user, node, fraction in rows
+        ),
+    )
 
 
 def about_weights(users: int, number: int, liars: int, seed: list[int]) -> Iterator[Lie]:
