@@ -41,7 +41,7 @@ ON_TWO_CPUS = (
 )
 TWO_NODES = "guest_machine.py guest_memory_nodes.py"
 ENFORCE = "test_enforce_kernel.py"
-LOCAL_HOLD = "test_local_hold.py test_cpu_use.py"
+LOCAL_HOLD = "test_local_hold.py"
 TWO_SOCKETS = "sockets=2,cores=12,threads=2"
 FOUR_CORES = "sockets=1,cores=4,threads=2"
 TWO_CORES = "sockets=1,cores=2,threads=2"
