@@ -43,7 +43,7 @@ $(READY): pyproject.toml $(KERNELS) | $(BIN)/python
 run: $(USABLE) ## Profile, clear and pin three users' real programs on this machine (under two minutes)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/walras local run --record build/local-run.json examples/one-machine/market.yaml
 
-crds: $(USABLE) ## Make crds/ anew from the models in core/walras/resources
+crds: $(USABLE) ## Make crds/ anew from the models in api/walras_api
 	@$(BIN)/python tools/make_crds.py
 
 openapi: $(READY) ## Make dashboard/openapi.json anew from the dashboard's models

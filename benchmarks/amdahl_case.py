@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from walras.amdahl.equilibrium import Equilibrium
-    from walras.amdahl.market import AmdahlMarket
-    from walras.snapshot import Snapshot
+    from walras.market.snapshot import Snapshot
+    from walras.mechanisms.amdahl.equilibrium import Equilibrium
+    from walras.mechanisms.amdahl.market import AmdahlMarket
 
 TOLERANCE = 1e-6
 """Bound of the proven relative price error for ours, and of the last price step for the peer."""
@@ -116,8 +116,8 @@ def decide(
     population: MarketArrays, solve: Callable[[AmdahlMarket], Equilibrium]
 ) -> tuple[DecisionTimes, Equilibrium]:
     """Decide once, from arrays to whole cores: check and sort, solve, round."""
-    from walras.amdahl.market import AmdahlMarket
-    from walras.rounding import round_cores
+    from walras.mechanisms.amdahl.market import AmdahlMarket
+    from walras.numerics.rounding import round_cores
 
     cpu = time.process_time()
     begin = time.perf_counter()
@@ -136,7 +136,7 @@ def decide(
 
 def bid_until_steady(market: AmdahlMarket) -> Equilibrium:
     """Bid until no price moves by more than the tolerance, the paper's stopping rule."""
-    from walras_studies.procedures.amdahl_bidding import bid
+    from walras_studies.amdahl.paper_bidding import bid
 
     return bid(market, step=TOLERANCE)
 
@@ -145,7 +145,7 @@ def measure(
     jobs: int, repeat: int, peer_repeat: int, *, seed: int, spread_work: bool
 ) -> CaseResult:
     """Measure ours, then the peer, on one population; both have run before."""
-    from walras.amdahl.equilibrium import find_equilibrium, price_error
+    from walras.mechanisms.amdahl.equilibrium import find_equilibrium, price_error
 
     small = draw(80, seed=0, spread_work=False)
     for solve in (find_equilibrium, bid_until_steady):
@@ -177,8 +177,8 @@ def split_solve(market: AmdahlMarket, found: Equilibrium) -> dict[str, float]:
     """Return the seconds of each part of the solver, at the equilibrium where that matters."""
     import numpy as np
 
-    from walras.amdahl import _alternation as alternation
-    from walras.amdahl import equilibrium
+    from walras.mechanisms.amdahl import _alternation as alternation
+    from walras.mechanisms.amdahl import equilibrium
 
     largest = equilibrium.LARGEST_ALTERNATING_FRACTION
     users, servers = equilibrium._job_layouts(market, largest)
@@ -214,7 +214,7 @@ def first_decision() -> dict[str, float]:
 
 
 def _small_snapshot() -> Snapshot:
-    from walras.snapshot import Entitlement, Job, Node, Snapshot
+    from walras.market.snapshot import Entitlement, Job, Node, Snapshot
 
     users = tuple(Entitlement(f"user-{i}", i + 1, namespaces=frozenset({"a"})) for i in range(3))
     nodes = tuple(Node(f"node-{j}", 8) for j in range(2))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from walras.amdahl.market import AmdahlMarket
+    from walras.mechanisms.amdahl.market import AmdahlMarket
 
     Floats = NDArray[np.float64]
 
@@ -36,9 +36,9 @@ NANOSECONDS_OF_ROUNDING = 40
 
 def cases() -> Iterator[Case]:
     """Yield every problem at every size."""
-    from walras.amdahl.best_response import find_nash_equilibrium
-    from walras.amdahl.equilibrium import find_equilibrium
-    from walras.amdahl.upper_bound import allocate_greedily, maximise_progress
+    from walras.mechanisms.amdahl.best_response import find_nash_equilibrium
+    from walras.mechanisms.amdahl.equilibrium import find_equilibrium
+    from walras.mechanisms.amdahl.upper_bound import allocate_greedily, maximise_progress
 
     for jobs, (nash_ms, bound_ms) in SIZES.items():
         market = _market(jobs)
@@ -78,7 +78,7 @@ def cases() -> Iterator[Case]:
 def _market(jobs: int) -> AmdahlMarket:
     from amdahl_case import draw
 
-    from walras.amdahl.market import AmdahlMarket
+    from walras.mechanisms.amdahl.market import AmdahlMarket
 
     market = AmdahlMarket(*draw(jobs, seed=1, spread_work=False))
     _ = market.by_user, market.by_server
@@ -89,8 +89,8 @@ def _rounding(market: AmdahlMarket, size: str) -> Case:
     """Return the case of Hamilton's method on an equilibrium; the peer sorts remainders."""
     import numpy as np
 
-    from walras.amdahl.equilibrium import find_equilibrium
-    from walras.rounding import round_cores
+    from walras.mechanisms.amdahl.equilibrium import find_equilibrium
+    from walras.numerics.rounding import round_cores
 
     cores = find_equilibrium(market).cores
     ours = partial(round_cores, cores, market.capacities, market.by_server)
@@ -126,8 +126,8 @@ def _pods(market: AmdahlMarket, size: str) -> Case:
     """Return the case of pods: two jobs with bounds for each, and a least part of a quarter."""
     import numpy as np
 
-    from walras.amdahl.equilibrium import Equilibrium, find_equilibrium
-    from walras.amdahl.time_shared import pieces_of
+    from walras.mechanisms.amdahl.equilibrium import Equilibrium, find_equilibrium
+    from walras.mechanisms.amdahl.time_shared import pieces_of
 
     share = market.budgets / market.budgets.sum()
     together = np.bincount(market.pair)[market.pair]
@@ -149,8 +149,8 @@ def _warm_start(market: AmdahlMarket, size: str) -> Case:
     """Return the case of a change of 1 % of jobs, from the old prices; the peer starts cold."""
     import numpy as np
 
-    from walras.amdahl.equilibrium import find_equilibrium
-    from walras.amdahl.market import AmdahlMarket
+    from walras.mechanisms.amdahl.equilibrium import find_equilibrium
+    from walras.mechanisms.amdahl.market import AmdahlMarket
 
     random = np.random.default_rng(0)
     fraction = market.fraction.copy()

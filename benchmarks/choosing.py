@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 
+from walras.analysis.plan_quality import evaluate_plan
 from walras.clearing import clear
-from walras.plan_quality import evaluate_plan
-from walras.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
+from walras.market.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
 
 if TYPE_CHECKING:
-    from walras.plan import Plan
+    from walras.market.plan import Plan
 
 CLUSTERS, USERS, NODES, CORES, JOBS = 10, 20, 20, 24, 160
 HYSTERESIS = 0.02

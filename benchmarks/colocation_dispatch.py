@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from walras.resources.contract import COLOCATION_GATE
+from walras_api.contract import COLOCATION_GATE
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 

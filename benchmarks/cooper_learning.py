@@ -1,7 +1,7 @@
 """Measure what learning penalties brings: preferences right, and penalties from match to match.
 
 The paper's penalties are not public; the models of the Cooper study stand in for them
-(`walras_studies.cooper_worlds`), with the bandwidths of Table I. In each match, 40 jobs are drawn
+(`walras_studies.cooper.worlds`), with the bandwidths of Table I. In each match, 40 jobs are drawn
 from its 20 programs and paired. The penalties of the pairs are then known in all later matches. All
 variants of a population have the same jobs and true penalties, so that they are compared in pairs.
 """
@@ -19,13 +19,13 @@ import numpy as np  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from walras.cooper.beliefs import Beliefs, believe  # noqa: E402
-from walras.cooper.by_type import pair_by_type, penalties_by_type  # noqa: E402
-from walras.cooper.colocation import ALONE  # noqa: E402
-from walras.cooper.exploration import Uncertainty, explore  # noqa: E402
-from walras.cooper.prediction import predict  # noqa: E402
-from walras.cooper.preference import preferences_right  # noqa: E402
-from walras_studies.cooper_worlds import BANDWIDTH, JOBS, WORLDS, draw_jobs, losses  # noqa: E402
+from walras.mechanisms.cooper.beliefs import Beliefs, believe  # noqa: E402
+from walras.mechanisms.cooper.by_type import pair_by_type, penalties_by_type  # noqa: E402
+from walras.mechanisms.cooper.colocation import ALONE  # noqa: E402
+from walras.mechanisms.cooper.exploration import Uncertainty, explore  # noqa: E402
+from walras.mechanisms.cooper.prediction import predict  # noqa: E402
+from walras.mechanisms.cooper.preference import preferences_right  # noqa: E402
+from walras_studies.cooper.worlds import BANDWIDTH, JOBS, WORLDS, draw_jobs, losses  # noqa: E402
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

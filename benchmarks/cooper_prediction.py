@@ -24,11 +24,11 @@ from rich.table import Table  # noqa: E402
 from scipy import stats  # noqa: E402
 
 from contention import column_means, noisy, product, sample, saturating  # noqa: E402
-from walras.cooper.prediction import predict  # noqa: E402
-from walras.cooper.preference import preferences_right  # noqa: E402
-from walras_studies.procedures.corunner_filtering import filter_by_corunner  # noqa: E402
-from walras_studies.procedures.rank_correlation import kendall  # noqa: E402
-from walras_studies.procedures.shapley import shapley_exact  # noqa: E402
+from walras.mechanisms.cooper.prediction import predict  # noqa: E402
+from walras.mechanisms.cooper.preference import preferences_right  # noqa: E402
+from walras_studies.cooper.corunner_filtering import filter_by_corunner  # noqa: E402
+from walras_studies.cooper.rank_correlation import kendall  # noqa: E402
+from walras_studies.cooper.shapley import shapley_exact  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,11 +23,11 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from kind_documents import document  # noqa: E402
-from walras.accounts import Day, coarser, observed, stored_day  # noqa: E402
-from walras.blocks import unpack  # noqa: E402
-from walras.history import LENGTH, RING, SLOT, STEP, history_of_parts, part_of  # noqa: E402
-from walras.resources.assembly import Objects  # noqa: E402
-from walras.resources.parse import parse_object  # noqa: E402
+from walras.outcome.blocks import unpack  # noqa: E402
+from walras.outcome.history import LENGTH, RING, SLOT, STEP, history_of_parts, part_of  # noqa: E402
+from walras.outcome.hourly_accounts import Day, coarser, observed, stored_day  # noqa: E402
+from walras_api.assembly import Objects  # noqa: E402
+from walras_api.parse import parse_object  # noqa: E402
 from walras_operator.market_sample import sample_of  # noqa: E402
 from walras_operator.runtime.pod_use import use_of  # noqa: E402
 from walras_operator.world import World  # noqa: E402
@@ -35,7 +35,7 @@ from walras_operator.world import World  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from walras.history import MarketSample, Part
+    from walras.outcome.history import MarketSample, Part
 
 JOBS, USERS, NODES = 10_000, 100, 1_000
 CHANGING = (0.0, 0.05, 0.5, 1.0)

@@ -17,10 +17,10 @@ one_thread()  # before NumPy is imported
 
 import numpy as np  # noqa: E402
 
-from walras.karma.ledger import UNIT, Ledger  # noqa: E402
-from walras.karma.quantum import allocate  # noqa: E402
-from walras.karma.shares import Shares  # noqa: E402
-from walras_studies.procedures.karma_trace import simulate  # noqa: E402
+from walras.mechanisms.karma.ledger import UNIT, Ledger  # noqa: E402
+from walras.mechanisms.karma.quantum import allocate  # noqa: E402
+from walras.mechanisms.karma.shares import Shares  # noqa: E402
+from walras_studies.karma.trace import simulate  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,8 +20,8 @@ one_thread()
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 from large_worlds import cluster  # noqa: E402
-from walras.node_pools import node_pools  # noqa: E402
-from walras.snapshot import Policy, PoolPrices  # noqa: E402
+from walras.analysis.node_pools import node_pools  # noqa: E402
+from walras.market.snapshot import Policy, PoolPrices  # noqa: E402
 from walras_operator.decision import decide  # noqa: E402
 from walras_operator.runtime import collector  # noqa: E402
 from worlds import enforced as all_enforced  # noqa: E402

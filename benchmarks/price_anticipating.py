@@ -21,14 +21,14 @@ import numpy as np  # noqa: E402
 from scipy.optimize import linear_sum_assignment, minimize  # noqa: E402
 
 from share_markets import population  # noqa: E402
-from walras.price_anticipating._response import largest, swap_machines  # noqa: E402
-from walras.price_anticipating.market import ShareMarket  # noqa: E402
-from walras.price_anticipating.nash import (  # noqa: E402
+from walras.mechanisms.price_anticipating._response import largest, swap_machines  # noqa: E402
+from walras.mechanisms.price_anticipating.market import ShareMarket  # noqa: E402
+from walras.mechanisms.price_anticipating.nash import (  # noqa: E402
     NashEquilibrium,
     find_nash,
     weight_proportional,
 )
-from walras_studies.procedures.share_optimum import social_optimum  # noqa: E402
+from walras_studies.proportional_share.optimum import social_optimum  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

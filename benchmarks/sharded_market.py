@@ -26,14 +26,14 @@ import numpy as np  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from walras import metrics  # noqa: E402
-from walras.amdahl.equilibrium import find_equilibrium  # noqa: E402
-from walras.amdahl.market import AmdahlMarket  # noqa: E402
+from walras.mechanisms.amdahl import metrics  # noqa: E402
+from walras.mechanisms.amdahl.equilibrium import find_equilibrium  # noqa: E402
+from walras.mechanisms.amdahl.market import AmdahlMarket  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from walras._arrays import Floats, Integers
+    from walras.numerics.arrays import Floats, Integers
 
 SIZES = (
     (1_000, 100, 10),

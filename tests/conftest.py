@@ -18,7 +18,7 @@ import pytest
 import urllib3  # noqa: F401 - it binds a socket when it is first imported, to learn about IPv6
 from hypothesis import HealthCheck, settings
 
-from walras._kernel import COMPILED
+from walras.numerics.kernel import COMPILED
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -41,7 +41,7 @@ MISSING = (
 )
 
 SCALARS = {"float": "double", "int": "long long", "bool": "bint"}
-ARRAYS = {  # names in `walras._arrays`
+ARRAYS = {  # names in `walras.numerics.arrays`
     "Floats": "double[::1]",
     "FloatTable": "double[:, ::1]",
     "FloatCube": "double[:, :, ::1]",
@@ -81,9 +81,9 @@ C_OPTIONS = [
 ]
 
 CLONED = (  # kernels that AVX-512's vectors of integers or of numbers make twice as fast or more
-    "walras__karma___levels__serve",
-    "walras__karma___settle__settle",
-    "walras__price_anticipating___response__respond",
+    "walras__mechanisms__karma___levels__serve",
+    "walras__mechanisms__karma___settle__settle",
+    "walras__mechanisms__price_anticipating___response__respond",
 )
 
 ALLOCATED = {"np.empty", "np.zeros", "np.ones", "np.full"}

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from walras.resources.api_object import QUANTITY
-from walras.resources.definitions import DEFINITIONS, definition_document
+from walras_api.api_object import QUANTITY
+from walras_api.definitions import DEFINITIONS, definition_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from walras.resources.kinds import NAMESPACED
-from walras.resources.parse import ResourceError, describe
+from walras_api.kinds import NAMESPACED
+from walras_api.parse import ResourceError, describe
 from walras_service.yaml_documents import YamlError, documents_in, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from walras.resources.parse import Place
+    from walras_api.parse import Place
 
 T = TypeVar("T")
 

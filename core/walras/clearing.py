@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.admission import admit
-from walras.bounds import bare_entitlement
-from walras.colocation import place_waiting_jobs
-from walras.deadlines import with_deadlines
-from walras.holdings import THOUSANDTH, hold
-from walras.hysteresis import apply_hysteresis
-from walras.interference import lower_fractions
-from walras.memory import divide_memory
-from walras.outcome import Divided, explained_plan
-from walras.pricing import price
-from walras.sale import open_sale
-from walras.snapshot import Policy
+from walras.division.deadlines import with_deadlines
+from walras.division.holdings import THOUSANDTH, hold
+from walras.division.hysteresis import apply_hysteresis
+from walras.division.interference import lower_fractions
+from walras.division.memory import divide_memory
+from walras.division.pricing import price
+from walras.division.sale import open_sale
+from walras.market.admission import admit
+from walras.market.bounds import bare_entitlement
+from walras.market.snapshot import Policy
+from walras.outcome.outcome import Divided, explained_plan
+from walras.placement.colocation import place_waiting_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from walras.colocation import Placed
-    from walras.plan import Grant, Plan, Refusal
-    from walras.sale import Sale
-    from walras.snapshot import Job, Snapshot
+    from walras.division.sale import Sale
+    from walras.market.plan import Grant, Plan, Refusal
+    from walras.market.snapshot import Job, Snapshot
+    from walras.placement.colocation import Placed
 
 
 def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
@@ -38,7 +38,7 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
 
     Jobs are admitted and placed, users get their budgets, cores are divided, then memory, and every
     grant is explained (`_decide`). Where jobs have deadlines, this is done again with the cores
-    that are reserved for them, until all that is reserved is held (`walras.deadlines`).
+    that are reserved for them, until all that is reserved is held (`walras.division.deadlines`).
 
     The order of entitlements, nodes and jobs does not matter.
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from walras.rates import Progress, rate_on_one_core
-from walras.resources.speedup_profile import SpeedupProfileStatus, samples_of
-from walras.speedup import speedup
+from walras.speedup.amdahls_law import speedup
+from walras.speedup.rates import Progress, rate_on_one_core
+from walras_api.speedup_profile import SpeedupProfileStatus, samples_of
 from walras_dashboard.models import Curve, CurvePoint, MeasuredPoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from walras.profile import Sample
-    from walras.resources.speedup_profile import OnlineMeasurement, SpeedupProfile
+    from walras.speedup.profile import Sample
+    from walras_api.speedup_profile import OnlineMeasurement, SpeedupProfile
 
 LEAST_CORES = 8
 MOST_POINTS = 64

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import NAMESPACE_URL, uuid5
 
-from walras.resources import cluster, kinds
-from walras.resources.contract import LOCAL_RUN_LABEL, MARKET_NAME
-from walras.resources.entitlement import EntitlementStatus
-from walras.resources.market import MarketStatus
-from walras.resources.market_job import MarketJobStatus
-from walras.resources.node_allocation import NodeAllocation, NodeAllocationStatus
-from walras.resources.parse import ResourceError, parse_allocation, parse_object
+from walras_api import cluster, kinds
+from walras_api.contract import LOCAL_RUN_LABEL, MARKET_NAME
+from walras_api.entitlement import EntitlementStatus
+from walras_api.market import MarketStatus
+from walras_api.market_job import MarketJobStatus
+from walras_api.node_allocation import NodeAllocation, NodeAllocationStatus
+from walras_api.parse import ResourceError, parse_allocation, parse_object
 from walras_cli.cluster.facts import ApiObject, Facts
 from walras_cli.documents import InputError, read
 from walras_cli.what_if.changes import default_market, sorted_by_kind
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from walras.resources.cluster import Pod
+    from walras_api.cluster import Pod
     from walras_cli.documents import Located
     from walras_operator.world import Decision
 

@@ -12,7 +12,7 @@ import random
 import threading
 from typing import TYPE_CHECKING, Protocol
 
-from walras.resources.contract import GROUP
+from walras_api.contract import GROUP
 from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from walras.resources.cluster import Pod
+    from walras_api.cluster import Pod
     from walras_operator.world import World
 
 LOOK_SECONDS = 0.5

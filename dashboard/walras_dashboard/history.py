@@ -17,7 +17,7 @@ from walras_service.failures import Failure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from walras.history import History
+    from walras.outcome.history import History
     from walras_dashboard.session import Kind, SessionSample
     from walras_dashboard.viewers import Viewer
 

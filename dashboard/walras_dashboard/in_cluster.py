@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 from kubernetes.client import Configuration
 from starlette.responses import RedirectResponse
 
-from walras.resources.contract import API_VERSION
+from walras_api.contract import API_VERSION
 from walras_cli.cluster.connection import Cluster
 from walras_cli.cluster.history import HistoryReader
 from walras_dashboard.events import PING

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
-from walras.resources.contract import MARKET_NAME
-from walras.resources.entitlement import EntitlementStatus
-from walras.resources.market import MarketStatus
-from walras.resources.market_job import MarketJobStatus
-from walras.resources.node_allocation import NodeAllocationStatus
-from walras.resources.parse import ResourceError, parse_object
-from walras.resources.speedup_profile import SpeedupProfile
+from walras_api.contract import MARKET_NAME
+from walras_api.entitlement import EntitlementStatus
+from walras_api.market import MarketStatus
+from walras_api.market_job import MarketJobStatus
+from walras_api.node_allocation import NodeAllocationStatus
+from walras_api.parse import ResourceError, parse_object
+from walras_api.speedup_profile import SpeedupProfile
 from walras_cli.cluster.connection import (
     ENTITLEMENTS,
     JOBS,
@@ -44,7 +44,7 @@ from walras_service.kinds import LEASES, NODES, OURS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from walras.resources.cluster import Pod
+    from walras_api.cluster import Pod
     from walras_cli.cluster.connection import Cluster, Document
     from walras_operator.world import World
 

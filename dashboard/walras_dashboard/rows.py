@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from walras.resources.entitlement import EntitlementStatus
+    from walras_api.entitlement import EntitlementStatus
     from walras_cli.cluster.explain.lending import Partner
     from walras_cli.cluster.facts import Facts
     from walras_cli.cluster.top.jobs import JobRow

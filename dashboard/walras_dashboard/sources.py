@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from walras.resources.cluster import Pod
+    from walras_api.cluster import Pod
     from walras_dashboard.state import MarketState
     from walras_operator.world import World
 

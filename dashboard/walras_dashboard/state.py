@@ -10,7 +10,7 @@ from walras_cli.cluster.facts import Facts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.resources.speedup_profile import SpeedupProfile
+    from walras_api.speedup_profile import SpeedupProfile
 
 ProfileKey = tuple[str, str]
 

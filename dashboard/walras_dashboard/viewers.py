@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from walras.history import History
+    from walras.outcome.history import History
     from walras_dashboard.models import WhatIf, WhatIfAnswer
     from walras_dashboard.sources import Source
 

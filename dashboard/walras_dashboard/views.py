@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from walras.resources.market import CoresPolicy
-from walras.snapshot import CoreMechanism
+from walras.market.snapshot import CoreMechanism
+from walras_api.market import CoresPolicy
 from walras_cli.cluster.explain.job import explain_job
 from walras_cli.cluster.explain.lending import partners_of_each
 from walras_cli.cluster.explain.node import explain_node
@@ -74,7 +74,7 @@ from walras_dashboard.topology import Ownership
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from walras.resources.cluster import Pod
+    from walras_api.cluster import Pod
     from walras_cli.cluster.explain.job import Fault, PodCoRunner, PodReason
     from walras_cli.cluster.explain.lending import Partner
     from walras_cli.cluster.explain.node import Holder, NodeExplanation

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from walras.analysis.plan_quality import evaluate_plan
 from walras.clearing import clear
-from walras.plan_quality import evaluate_plan
-from walras.resources.assembly import policy_of
-from walras.resources.contract import API_VERSION, MARKET_NAME
+from walras_api.assembly import policy_of
+from walras_api.contract import API_VERSION, MARKET_NAME
 from walras_cli.what_if.changes import Situation, situation_of_world
 from walras_cli.what_if.comparison import Cleared
 from walras_cli.what_if.report import FIGURES
@@ -36,10 +36,10 @@ from walras_operator.decision import COMPARISONS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from walras.plan import Grant, Plan
-    from walras.resources import cluster, kinds
-    from walras.resources.assembly import Objects
-    from walras.resources.kinds import MarketSpec
+    from walras.market.plan import Grant, Plan
+    from walras_api import cluster, kinds
+    from walras_api.assembly import Objects
+    from walras_api.kinds import MarketSpec
     from walras_operator.world import World
 
 VISIBLE = 0.005

@@ -1,7 +1,7 @@
 """Pure: the cores that pods have while all pods of their node are busy, by what the agent writes.
 
 CPU sets and weights are those that the agent writes, in the kernel's units, and the kernel divides
-the time of CPUs by them (`walras.cpu_time`). Weights are those of cgroup v1. QoS classes
+the time of CPUs by them (`walras.analysis.cpu_time`). Weights are those of cgroup v1. QoS classes
 take nothing from pods, since the agent weighs them by their pods.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras.cpu_time import BusyGroup, cpu_time
+from walras.analysis.cpu_time import BusyGroup, cpu_time
 from walras_agent.pod_cpus import KUBELETS_WEIGHTS
 from walras_agent.quota import cpu_shares
 

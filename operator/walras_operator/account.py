@@ -14,11 +14,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.account import taken_over
-from walras.balances import UNIT, Balance, brought_forward, settled_among_others
-from walras.resources.assembly import policy_of
-from walras.resources.contract import MARKET_NAME
-from walras.resources.market import AccountBalance, AccountReport
+from walras.market.account import taken_over
+from walras.market.balances import UNIT, Balance, brought_forward, settled_among_others
+from walras_api.assembly import policy_of
+from walras_api.contract import MARKET_NAME
+from walras_api.market import AccountBalance, AccountReport
 from walras_operator.conditions import Problem
 from walras_operator.parts import fit_inline, in_parts, joined
 from walras_operator.quanta import TIME
@@ -27,8 +27,8 @@ from walras_operator.world import Account
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from walras.resources.kinds import MarketSpec
-    from walras.snapshot import Entitlement
+    from walras.market.snapshot import Entitlement
+    from walras_api.kinds import MarketSpec
     from walras_operator.world import Document
 
 LONGEST_STEP = 600.0

@@ -11,17 +11,17 @@ from collections import defaultdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras.resources.fields import as_quantity
-from walras.resources.node_allocation import MIN_MEMORY_GRANT, MOST_GRANTS, POD_UID
+from walras_api.fields import as_quantity
+from walras_api.node_allocation import MIN_MEMORY_GRANT, MOST_GRANTS, POD_UID
 from walras_operator.world import MOST_REPORTED, NodeWrite
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from walras.plan import Grant
-    from walras.resources.cluster import Pod
-    from walras.resources.kinds import MarketSpec
-    from walras.resources.node_allocation import (
+    from walras.market.plan import Grant
+    from walras_api.cluster import Pod
+    from walras_api.kinds import MarketSpec
+    from walras_api.node_allocation import (
         CounterRequest,
         NodeAllocation,
         ProfilingRequest,

@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from walras.resources.contract import OPERATOR
+from walras_api.contract import OPERATOR
 from walras_operator.ledger_command import ledger
 from walras_operator.lifecycle.commands import check, crds, release
 from walras_operator.runtime.allocator_arenas import limit_arenas

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from walras.resources.status import Condition
+from walras_api.status import Condition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

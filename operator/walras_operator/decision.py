@@ -19,15 +19,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.account import credits_taken_over
+from walras.analysis.plan_quality import evaluate_plan
 from walras.clearing import clear
-from walras.karma.ledger import KarmaError
-from walras.karma.record import record_of
-from walras.plan_quality import evaluate_plan
-from walras.resources.assembly import policy_of
-from walras.resources.contract import MARKET_NAME
-from walras.resources.kinds import Market, MarketSpec
-from walras.resources.market import LedgerReport
+from walras.market.account import credits_taken_over
+from walras.mechanisms.karma.ledger import KarmaError
+from walras.mechanisms.karma.record import record_of
+from walras_api.assembly import policy_of
+from walras_api.contract import MARKET_NAME
+from walras_api.kinds import Market, MarketSpec
+from walras_api.market import LedgerReport
 from walras_operator.account import account_now, stored_account
 from walras_operator.allocations import allocate, with_counters, with_measurements, writes
 from walras_operator.colocating.placements import placements
@@ -67,11 +67,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import TypeVar
 
-    from walras.karma.ledger import Ledger
-    from walras.plan import Grant, Plan
-    from walras.resources.cluster import Pod
-    from walras.resources.terms import Name
-    from walras.snapshot import Snapshot
+    from walras.market.plan import Grant, Plan
+    from walras.market.snapshot import Snapshot
+    from walras.mechanisms.karma.ledger import Ledger
+    from walras_api.cluster import Pod
+    from walras_api.job_inputs import Name
     from walras_operator.account import StoredAccount
     from walras_operator.deadlines.follow import FollowedJob
     from walras_operator.quanta import CurrentQuantum

@@ -9,7 +9,7 @@ from walras_operator.conditions import conditions_of, listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from walras.resources.node_allocation import NodeAllocation
+    from walras_api.node_allocation import NodeAllocation
     from walras_operator.allocations import Allocations, AllocationSpec
 
 REFUSALS = frozenset({"Refused", "PlanRefused"})

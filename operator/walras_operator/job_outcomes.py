@@ -12,9 +12,9 @@ from walras_operator.conditions import MAX_LISTED, summarize
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from walras.plan import BidOutcome, Grant, Plan
-    from walras.resources.market_job import PodColocation
-    from walras.resources.terms import Name
+    from walras.market.plan import BidOutcome, Grant, Plan
+    from walras_api.job_inputs import Name
+    from walras_api.market_job import PodColocation
     from walras_operator.conditions import ConditionState, Problem
     from walras_operator.enforcement import Enforcement
     from walras_operator.validation import Validated

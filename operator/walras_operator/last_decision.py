@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.contract import MARKET_NAME
+from walras_api.contract import MARKET_NAME
 from walras_operator.account import read_account
 from walras_operator.conditions import listed
 from walras_operator.quanta import read_credits
@@ -14,7 +14,7 @@ from walras_operator.world import Account, Carried, Reference
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.snapshot import JobKey
+    from walras.market.snapshot import JobKey
     from walras_operator.conditions import Problem
     from walras_operator.quanta import CreditAccount
     from walras_operator.world import World

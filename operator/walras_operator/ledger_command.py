@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from walras.resources.contract import MARKET_NAME, OPERATOR
+from walras_api.contract import MARKET_NAME, OPERATOR
 from walras_operator.runtime.ledger_parts import LedgerParts, part_of
 from walras_service.failures import Failure
 from walras_service.options import kubeconfig_option, namespace_option
@@ -15,7 +15,7 @@ from walras_service.options import kubeconfig_option, namespace_option
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from walras.karma.ledger import Ledger
+    from walras.mechanisms.karma.ledger import Ledger
 
 MAX_PROBLEMS = 20
 """Most problems that are listed; the others are counted."""
@@ -60,8 +60,8 @@ def ledger(
     Exit codes: 0 when the ledger follows from the log, 1 when it does not or cannot be known, a
     line for each reason.
     """
-    from walras.karma.audit import audit
-    from walras.karma.ledger import KarmaError, in_credits
+    from walras.mechanisms.karma.audit import audit
+    from walras.mechanisms.karma.ledger import KarmaError, in_credits
 
     if market:
         items = json.load(parts)["items"] if parts else []
@@ -113,7 +113,7 @@ def _read(kubeconfig: str | None, namespace: str) -> tuple[dict[str, Any], dict[
 
 
 def _kept(market: dict[str, Any], parts: Mapping[str, str]) -> Ledger:
-    from walras.karma.ledger import Ledger
+    from walras.mechanisms.karma.ledger import Ledger
     from walras_operator.conditions import Problem
     from walras_operator.quanta import read_credits
 

@@ -9,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.history import GIB, MarketSample, stored
+from walras.outcome.history import GIB, MarketSample, stored
 from walras_operator.conditions import listed, number_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from walras.blocks import Table
+    from walras.outcome.blocks import Table
     from walras_operator.world import World
 
 Status = dict[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from walras.resources.status import decimals
+from walras_api.status import decimals
 
 LARGEST = 1e30
 SMALLEST = 1e-30

@@ -12,13 +12,13 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras.resources.market import NodePoolReport, NodesEffectReport, UserChangeReport
+from walras_api.market import NodePoolReport, NodesEffectReport, UserChangeReport
 from walras_operator.numbers import figure, thousandths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from walras.node_pools import NodePool, NodePools, NodesEffect, UserChange
+    from walras.analysis.node_pools import NodePool, NodePools, NodesEffect, UserChange
 
 TIME_CONSTANT = 600.0
 """Seconds after which a change of a signal shows by 63 %."""

@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from walras.karma.ledger import UNIT, Ledger, in_credits
-from walras.resources.contract import MARKET_NAME
-from walras.resources.market import CreditBalance, LedgerReport
+from walras.mechanisms.karma.ledger import UNIT, Ledger, in_credits
+from walras_api.contract import MARKET_NAME
+from walras_api.market import CreditBalance, LedgerReport
 from walras_operator.conditions import Problem
 from walras_operator.parts import fit_inline, in_parts, joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.karma.record import SettledQuantum
-    from walras.resources.kinds import MarketSpec
-    from walras.resources.market import LedgerPart
+    from walras.mechanisms.karma.record import SettledQuantum
+    from walras_api.kinds import MarketSpec
+    from walras_api.market import LedgerPart
     from walras_operator.world import Carried, Document
 
 TIME = "%Y-%m-%dT%H:%M:%SZ"

@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from walras.resources.assembly import Assembled, Objects, assemble
-from walras.resources.contract import agent_lease
-from walras.resources.supply import ProcessorCounts, why_closed
-from walras.resources.terms import Name, Speedup, profile_of, speedup_of
+from walras_api.assembly import Assembled, Objects, assemble
+from walras_api.contract import agent_lease
+from walras_api.job_inputs import Name, Speedup, profile_of, speedup_of
+from walras_api.supply import ProcessorCounts, why_closed
 from walras_operator.conditions import MAX_LISTED, Problem, listed
 from walras_operator.quanta import is_over
 from walras_operator.world import Reference
@@ -22,8 +22,8 @@ from walras_operator.world import Reference
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from walras.resources.kinds import EntitlementObject, MarketJob, MarketSpec, SpeedupProfile
-    from walras.resources.node_allocation import NodeAllocation
+    from walras_api.kinds import EntitlementObject, MarketJob, MarketSpec, SpeedupProfile
+    from walras_api.node_allocation import NodeAllocation
     from walras_operator.world import World
 
 BELOW_UNUSABLE = "BelowUnusable"

@@ -14,10 +14,10 @@ from functools import lru_cache
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.admission import AccessPolicy
-from walras.resources.assembly import entitlement_of
-from walras.resources.cluster import OwnerReference, group_of
-from walras.resources.contract import (
+from walras.market.admission import AccessPolicy
+from walras_api.assembly import entitlement_of
+from walras_api.cluster import OwnerReference, group_of
+from walras_api.contract import (
     API_VERSION,
     ENTITLEMENT_LABEL,
     GROUP,
@@ -26,21 +26,21 @@ from walras.resources.contract import (
     MANAGED_BY_LABEL,
     OPERATOR,
 )
-from walras.resources.fields import NAME
-from walras.resources.kinds import MarketJob
-from walras.resources.parse import ResourceError, parse_resource
-from walras.resources.selection import NO_CONTROLLERS, OwnerKey, owners, select
+from walras_api.fields import NAME
+from walras_api.kinds import MarketJob
+from walras_api.parse import ResourceError, parse_resource
+from walras_api.selection import NO_CONTROLLERS, OwnerKey, owners, select
 from walras_operator.conditions import Problem
 from walras_operator.world import JobWrite, Reference, reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from walras.resources.assembly import Objects
-    from walras.resources.cluster import ObjectMeta, Pod, Workload
-    from walras.resources.kinds import MarketJobSpec, MarketSpec
-    from walras.resources.selection import Controllers
-    from walras.resources.terms import Name
+    from walras_api.assembly import Objects
+    from walras_api.cluster import ObjectMeta, Pod, Workload
+    from walras_api.job_inputs import Name
+    from walras_api.kinds import MarketJobSpec, MarketSpec
+    from walras_api.selection import Controllers
     from walras_operator.world import Document, World
 
 SCHEDULES = frozenset({"CronJob", "CronWorkflow", "ScheduledSparkApplication", "RayCronJob"})

@@ -10,20 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from walras.resources.assembly import Objects
-from walras.resources.contract import MARKET_NAME
-from walras.resources.kinds import NAMESPACED
+from walras_api.assembly import Objects
+from walras_api.contract import MARKET_NAME
+from walras_api.kinds import NAMESPACED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from walras.balances import Balance
-    from walras.plan import Plan
-    from walras.resources.cluster import Pod
-    from walras.resources.kinds import AnyResource, Market, MarketSpec
-    from walras.resources.node_allocation import NodeAllocation
-    from walras.resources.waiting import WaitingMethod
-    from walras.snapshot import JobKey, Snapshot
+    from walras.market.balances import Balance
+    from walras.market.plan import Plan
+    from walras.market.snapshot import JobKey, Snapshot
+    from walras_api.cluster import Pod
+    from walras_api.kinds import AnyResource, Market, MarketSpec
+    from walras_api.node_allocation import NodeAllocation
+    from walras_api.waiting import WaitingMethod
     from walras_operator.pool_averages import NodePoolReports
 
 Document = dict[str, Any]
@@ -240,7 +240,7 @@ class Settlement:
         version: The resourceVersion that the decision was based on. If the Market has changed
             since, the whole decision is void.
         record: Record of the Karma quantum that is settled, for the log
-            (`walras.karma.record.record_of`); None if none is.
+            (`walras.mechanisms.karma.record.record_of`); None if none is.
         parts: Data of ConfigMaps to create before the status names them, by name.
         superseded: Names of ConfigMaps to delete afterwards.
     """

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from walras.profile import Sample
-from walras.sizes import DataSize
+from walras.speedup.profile import Sample
+from walras.speedup.sizes import DataSize
 
 
 class MeasurementError(Exception):

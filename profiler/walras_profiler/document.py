@@ -1,19 +1,19 @@
 """Makes the SpeedupProfile document of a profile, as a plain dictionary for YAML or JSON.
 
 Measurements are in `spec`, since `kubectl apply` drops `status`; the status can be derived from
-them again (`walras.resources.speedup_profile`). All numbers but counts are decimal strings.
+them again (`walras_api.speedup_profile`). All numbers but counts are decimal strings.
 """
 
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from walras.diagnosis import Finding
-from walras.profile import SpeedupFit
-from walras.resources.contract import API_VERSION
-from walras.resources.status import decimals
-from walras.sizes import DataSize
-from walras.timemodel import TimeModel
+from walras.speedup.diagnosis import Finding
+from walras.speedup.profile import SpeedupFit
+from walras.speedup.sizes import DataSize
+from walras.speedup.time_model import TimeModel
+from walras_api.contract import API_VERSION
+from walras_api.status import decimals
 from walras_profiler.campaign import Measurement
 
 KIND = "SpeedupProfile"

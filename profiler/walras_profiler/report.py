@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from walras.diagnosis import Finding
-from walras.profile import SpeedupFit
-from walras.sizes import DataSize
+from walras.speedup.diagnosis import Finding
+from walras.speedup.profile import SpeedupFit
+from walras.speedup.sizes import DataSize
 from walras_profiler.campaign import Measurement
 
 _MEBIBYTE = 1 << 20

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from walras.sizes import DataSize
+from walras.speedup.sizes import DataSize
 
 _PROBE_BYTES = 65536
 

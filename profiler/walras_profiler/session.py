@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from walras.diagnosis import diagnose
-from walras.profile import fit_profile
-from walras.sizes import WHOLE, DataSize, parse_sizes
+from walras.speedup.diagnosis import diagnose
+from walras.speedup.profile import fit_profile
+from walras.speedup.sizes import WHOLE, DataSize, parse_sizes
 from walras_agent.local.placement import PlacementError
 from walras_agent.topology import Topology
 from walras_profiler.campaign import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from walras.sizes import DataSize
+from walras.speedup.sizes import DataSize
 
 PLACEHOLDERS: Mapping[str, str] = {
     "threads": "logical CPUs of the run",

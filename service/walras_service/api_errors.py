@@ -6,7 +6,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Literal
 
-from walras.resources.contract import API_VERSION
+from walras_api.contract import API_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

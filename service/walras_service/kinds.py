@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras.resources.contract import GROUP, NAMESPACED_KINDS, PLURALS, VERSION
+from walras_api.contract import GROUP, NAMESPACED_KINDS, PLURALS, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

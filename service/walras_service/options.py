@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from walras.resources.contract import SYSTEM_NAMESPACE
+from walras_api.contract import SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from walras.resources.fields import WrittenNumber
+from walras_api.fields import WrittenNumber
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,8 +26,14 @@ STUDIES = {
 """Subject of each study by name. Studies that measure times come last: they load the machine."""
 
 
+_HOMES = {
+    "amdahl-bidding": "amdahl.bidding"
+}  # all others are the `study` of a folder of their name
+
+
 def load(name: str) -> Study[Any, Any]:
     """Return the study with this name, one of `STUDIES`."""
-    module = import_module(f"walras_studies.{name.replace('-', '_')}")
+    home = _HOMES.get(name, f"{name.replace('-', '_')}.study")
+    module = import_module(f"walras_studies.{home}")
     study: Study[Any, Any] = module.STUDY
     return study

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from machines import machine
 from walras.clearing import clear
-from walras.snapshot import Bid, CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
+from walras.market.snapshot import Bid, CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
 from walras_agent.node_plan import EnforcedGrant
 from walras_agent.pod_cpus import allocate_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.plan import Plan
+    from walras.market.plan import Plan
     from walras_agent.cpuset import CpuSet
 
 MECHANISMS: tuple[CoreMechanism, ...] = get_args(CoreMechanism)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from walras.resources.fields import Cores, Fraction, Portion, PositiveDecimal, UpToHalf
-from walras.resources.parse import parse_resource
+from walras_api.fields import Cores, Fraction, Portion, PositiveDecimal, UpToHalf
+from walras_api.parse import parse_resource
 from walras_cli.documents import InputError, read
 from walras_cli.local.documents import load
 

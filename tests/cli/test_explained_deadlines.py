@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from seen import seen
-from walras.resources.market import MarketSpec
+from walras_api.market import MarketSpec
 from walras_cli.cluster.explain.job import explain_job
 from walras_cli.cluster.explain.render import render_job
 from walras_cli.what_if.changes import ChangedCluster, situation_of_world

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from seen import decided, seen
-from walras import node_pools
+from walras.analysis import node_pools
 from walras_cli.cluster.explain.bids import bids_of
 from walras_cli.cluster.explain.cluster import WITHOUT_VALUES, ClusterExplanation, explain_cluster
 from walras_cli.cluster.explain.render import render_user

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from seen import decided, seen
-from walras.resources.contract import COLOCATION_GATE
-from walras.resources.market_job import MarketJobStatus, PodColocation
+from walras_api.contract import COLOCATION_GATE
+from walras_api.market_job import MarketJobStatus, PodColocation
 from walras_cli.cluster.explain.job import explain_job
 from walras_cli.cluster.explain.lending import balances, together
 from walras_cli.cluster.explain.margin import Buyer, one_more

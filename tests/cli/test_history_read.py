@@ -11,12 +11,21 @@ from click.testing import CliRunner
 
 from config_maps import ConfigMaps
 from kind_documents import document
-from walras.accounts import COLUMNS, DAY, HOUR, Day, HourSums, stored_day
-from walras.history import FIELDS, SLOT, STEP, MarketSample, part_of, place_of, slot_of, stored
-from walras.resources.assembly import Objects
-from walras.resources.contract import accounts_part, history_part
-from walras.resources.market import HistoryPolicy
-from walras.resources.parse import parse_object
+from walras.outcome.history import (
+    FIELDS,
+    SLOT,
+    STEP,
+    MarketSample,
+    part_of,
+    place_of,
+    slot_of,
+    stored,
+)
+from walras.outcome.hourly_accounts import COLUMNS, DAY, HOUR, Day, HourSums, stored_day
+from walras_api.assembly import Objects
+from walras_api.contract import accounts_part, history_part
+from walras_api.market import HistoryPolicy
+from walras_api.parse import parse_object
 from walras_cli.cluster.connection import Cluster
 from walras_cli.cluster.history import USERS, HistoryReader
 from walras_cli.cluster.report.sums import rfc3339

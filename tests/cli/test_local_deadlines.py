@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from walras.clearing import clear
-from walras.profile import Sample, fit_profile
-from walras.resources.kinds import MarketJob
-from walras.resources.parse import parse_object
-from walras.snapshot import Entitlement, Node, Snapshot
+from walras.market.snapshot import Entitlement, Node, Snapshot
+from walras.speedup.profile import Sample, fit_profile
+from walras_api.kinds import MarketJob
+from walras_api.parse import parse_object
 from walras_cli.local.documents import NODE, LocalJob
 from walras_cli.local.loop import OUTLOOKS
 from walras_cli.local.state import JobState, Phase

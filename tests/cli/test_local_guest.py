@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("core", "service", "node-agent", "profiler", "cli")
+PARTS = ("core", "api", "service", "node-agent", "profiler", "cli")
 NEEDED = (
     "annotated-types",
     "click",

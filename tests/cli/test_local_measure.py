@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from walras.diagnosis import UNRELIABLE, FindingCode
-from walras.resources.terms import ASSUMED_FRACTION
-from walras.sizes import DataSize
+from walras.speedup.diagnosis import UNRELIABLE, FindingCode
+from walras.speedup.sizes import DataSize
+from walras_api.job_inputs import ASSUMED_FRACTION
 from walras_cli.local.documents import LocalJob, load
 from walras_cli.local.measure import Measured, reliable_if_possible, saved
 from walras_cli.local.state import FractionSource, JobState

@@ -18,9 +18,9 @@ from cgroup_folders import cgroups_named
 from command_line import processes_with, start, walras
 from page_fields import untold
 from waiting import PATIENCE, eventually
-from walras import diagnosis
-from walras.resources.terms import ASSUMED_FRACTION
+from walras.speedup import diagnosis
 from walras_agent.cpuset import CpuSet
+from walras_api.job_inputs import ASSUMED_FRACTION
 
 if TYPE_CHECKING:
     import subprocess

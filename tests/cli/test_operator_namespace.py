@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from walras.resources.contract import MARKET_NAME
-from walras.resources.market import EpochReport, MarketStatus
+from walras_api.contract import MARKET_NAME
+from walras_api.market import EpochReport, MarketStatus
 from walras_cli.cluster.facts import Leases, facts_of
 from walras_cli.cluster.history import HistoryReader, namespace_of_operator
 from walras_cli.cluster.live import world_of

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from waiting import eventually
-from walras.accounts import COLUMNS, DAY, HOUR
+from walras.outcome.hourly_accounts import COLUMNS, DAY, HOUR
 from walras_cli.cluster.prometheus import Prometheus, days_of, prometheus_history
 from walras_cli.cluster.report.sums import Row, report_of
 from walras_cli.main import main

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.accounts import COLUMNS, DAY, HOUR, OTHERS, STEPS, Day, HourSums, coarser
+from walras.outcome.hourly_accounts import COLUMNS, DAY, HOUR, OTHERS, STEPS, Day, HourSums, coarser
 from walras_cli.cluster.report.command import span_of
 from walras_cli.cluster.report.opencost import opencost
 from walras_cli.cluster.report.page import ReportPage

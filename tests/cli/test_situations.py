@@ -10,7 +10,7 @@ import yaml
 
 from seen import decided
 from walras.clearing import clear
-from walras.resources.assembly import policy_of
+from walras_api.assembly import policy_of
 from walras_cli.what_if.changes import (
     Situation,
     documents_of,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from walras.plan import Plan
+    from walras.market.plan import Plan
     from walras_operator.world import Document, World
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from command_line import WALRAS, walras
-from walras.snapshot import CoreMechanism
+from walras.market.snapshot import CoreMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Callable

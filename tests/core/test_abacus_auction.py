@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from walras.abacus.auction import Auction, AuctionError, AuctionOutcome, run_auction
-from walras.price_anticipating.market import ShareMarket
-from walras.price_anticipating.nash import find_nash
-from walras_studies.procedures.concave_auction import optimize_job, run_concave_auction
+from walras.mechanisms.abacus.auction import Auction, AuctionError, AuctionOutcome, run_auction
+from walras.mechanisms.price_anticipating.market import ShareMarket
+from walras.mechanisms.price_anticipating.nash import find_nash
+from walras_studies.abacus.concave_auction import optimize_job, run_concave_auction
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.stats import t as student
 
-from walras.abacus.auction import Auction, AuctionError, run_auction
-from walras.abacus.estimation import (
+from walras.mechanisms.abacus.auction import Auction, AuctionError, run_auction
+from walras.mechanisms.abacus.estimation import (
     estimate_product_utility,
     estimate_utility,
     fit_non_negative,

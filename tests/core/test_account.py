@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.account import lending, taken_over, tilts
-from walras.admission import divide_by_shares, leaves_of
-from walras.balances import (
+from walras.clearing import clear
+from walras.market.account import lending, taken_over, tilts
+from walras.market.admission import divide_by_shares, leaves_of
+from walras.market.balances import (
     UNIT,
     Balance,
     brought_forward,
@@ -23,13 +24,12 @@ from walras.balances import (
     shared_out,
     with_subtrees,
 )
-from walras.clearing import clear
-from walras.snapshot import Entitlement, Job, Node, Policy, Snapshot
+from walras.market.snapshot import Entitlement, Job, Node, Policy, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from walras.plan import Plan
+    from walras.market.plan import Plan
 
 HOUR = 3600.0
 HALF_LIFE = 96 * HOUR

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.accounts import (
+from walras.outcome.history import FIELDS, MarketSample, stored
+from walras.outcome.hourly_accounts import (
     ACCOUNTS,
     COLUMNS,
     DAY,
@@ -26,10 +27,9 @@ from walras.accounts import (
     read_day,
     stored_day,
 )
-from walras.history import FIELDS, MarketSample, stored
 
 if TYPE_CHECKING:
-    from walras.blocks import Table
+    from walras.outcome.blocks import Table
 
 START = 20_700 * DAY
 NUMBER = START // DAY

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.admission import (
+from walras.market.admission import (
     SMALLEST_PART,
     AccessPolicy,
     EntitlementError,
@@ -16,7 +16,7 @@ from walras.admission import (
     check_tree,
     divide_by_shares,
 )
-from walras.snapshot import Entitlement, Job, Node, Snapshot
+from walras.market.snapshot import Entitlement, Job, Node, Snapshot
 
 COMPANY = (
     Entitlement("engineering", 3),

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from populations import draw_population
-from walras import metrics
-from walras.amdahl.best_response import AmdahlNashEquilibrium, find_nash_equilibrium
-from walras.amdahl.equilibrium import find_equilibrium
-from walras.amdahl.market import AmdahlMarket, MarketError
-from walras_studies.procedures import amdahl_metrics
+from walras.mechanisms.amdahl import metrics
+from walras.mechanisms.amdahl.best_response import AmdahlNashEquilibrium, find_nash_equilibrium
+from walras.mechanisms.amdahl.equilibrium import find_equilibrium
+from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
+from walras_studies.amdahl import paper_metrics as amdahl_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,14 +15,18 @@ import numpy as np
 import pytest
 
 from populations import sample_populations
-from walras import metrics
-from walras.amdahl.best_response import find_nash_equilibrium
-from walras.amdahl.equilibrium import find_equilibrium
-from walras.amdahl.market import AmdahlMarket
-from walras.amdahl.upper_bound import allocate_greedily, maximise_progress, share_proportionally
-from walras.rounding import round_cores
-from walras_studies.procedures import amdahl_metrics
-from walras_studies.procedures.amdahl_bidding import bid
+from walras.mechanisms.amdahl import metrics
+from walras.mechanisms.amdahl.best_response import find_nash_equilibrium
+from walras.mechanisms.amdahl.equilibrium import find_equilibrium
+from walras.mechanisms.amdahl.market import AmdahlMarket
+from walras.mechanisms.amdahl.upper_bound import (
+    allocate_greedily,
+    maximise_progress,
+    share_proportionally,
+)
+from walras.numerics.rounding import round_cores
+from walras_studies.amdahl import paper_metrics as amdahl_metrics
+from walras_studies.amdahl.paper_bidding import bid
 
 DENSITIES = (4, 8, 12, 16, 20, 24)
 COUNT = 8

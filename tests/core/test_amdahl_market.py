@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from walras import metrics
-from walras._segments import group
-from walras.amdahl.conditions import kkt_residual
-from walras.amdahl.equilibrium import Equilibrium, find_equilibrium, price_error
-from walras.amdahl.market import AmdahlMarket, MarketError
-from walras.amdahl.upper_bound import share_proportionally
-from walras.rounding import RoundingError, round_cores
-from walras.water_filling import water_fill
-from walras_studies.procedures import amdahl_metrics
-from walras_studies.procedures.amdahl_bidding import bid
+from walras.mechanisms.amdahl import metrics
+from walras.mechanisms.amdahl.conditions import kkt_residual
+from walras.mechanisms.amdahl.equilibrium import Equilibrium, find_equilibrium, price_error
+from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
+from walras.mechanisms.amdahl.upper_bound import share_proportionally
+from walras.numerics.rounding import RoundingError, round_cores
+from walras.numerics.segments import group
+from walras.numerics.water_filling import water_fill
+from walras_studies.amdahl import paper_metrics as amdahl_metrics
+from walras_studies.amdahl.paper_bidding import bid
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from populations import draw_population
-from walras import metrics
-from walras.admission import divide_by_shares
-from walras.amdahl.equilibrium import find_equilibrium
-from walras.amdahl.market import AmdahlMarket
-from walras.amdahl.upper_bound import maximise_progress
-from walras.snapshot import Entitlement
+from walras.market.admission import divide_by_shares
+from walras.market.snapshot import Entitlement
+from walras.mechanisms.amdahl import metrics
+from walras.mechanisms.amdahl.equilibrium import find_equilibrium
+from walras.mechanisms.amdahl.market import AmdahlMarket
+from walras.mechanisms.amdahl.upper_bound import maximise_progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras import metrics
-from walras.amdahl.equilibrium import find_equilibrium
-from walras.amdahl.market import AmdahlMarket, MarketError
-from walras.sale_units import SocketMarket, sell_by_socket
+from walras.division.sale_units import SocketMarket, sell_by_socket
+from walras.mechanisms.amdahl import metrics
+from walras.mechanisms.amdahl.equilibrium import find_equilibrium
+from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
 
 
 def one_node(jobs: int, *, cores: int = 24, users: int | None = None) -> AmdahlMarket:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from walras import metrics
-from walras.amdahl.market import AmdahlMarket, MarketError
-from walras.amdahl.upper_bound import allocate_greedily, maximise_progress
+from walras.mechanisms.amdahl import metrics
+from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
+from walras.mechanisms.amdahl.upper_bound import allocate_greedily, maximise_progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from counted_calls import calls_of
 from walras.clearing import clear
-from walras.resources.api_object import quantity
-from walras.resources.assembly import Assembled, Objects, _as_pod, assemble, policy_of
-from walras.resources.cluster import Namespace, NodeObject, Pod
-from walras.resources.kinds import EntitlementObject, Market, MarketJob, MarketSpec, SpeedupProfile
-from walras.resources.parse import ResourceError, parse_object
-from walras.resources.selection import MOST_KEPT, Overlap, select
-from walras.resources.supply import MOST_MEMORY, ProcessorCounts
-from walras.resources.terms import ASSUMED_FRACTION, speedup_of
-from walras.snapshot import Bid, Job, MemoryDemand, Policy
+from walras.market.snapshot import Bid, Job, MemoryDemand, Policy
+from walras_api.api_object import quantity
+from walras_api.assembly import Assembled, Objects, _as_pod, assemble, policy_of
+from walras_api.cluster import Namespace, NodeObject, Pod
+from walras_api.job_inputs import ASSUMED_FRACTION, speedup_of
+from walras_api.kinds import EntitlementObject, Market, MarketJob, MarketSpec, SpeedupProfile
+from walras_api.parse import ResourceError, parse_object
+from walras_api.selection import MOST_KEPT, Overlap, select
+from walras_api.supply import MOST_MEMORY, ProcessorCounts
 
 GIB = 1024**3
 T = TypeVar("T")

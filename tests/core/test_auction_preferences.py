@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.clearing import clear
-from walras.resources.assembly import Objects, assemble, policy_of
-from walras.resources.kinds import Market, MarketJob
-from walras.resources.parse import parse_object
-from walras.resources.preferences import weights_of
+from walras_api.assembly import Objects, assemble, policy_of
+from walras_api.auction_weights import weights_of
+from walras_api.kinds import Market, MarketJob
+from walras_api.parse import parse_object
 from worlds import entitlement as entitled
 from worlds import job, market, node, pod
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walras.resources.preferences import Weights
+    from walras_api.auction_weights import Weights
 
 EXTREMES = ("0", "0.000000000001", "0.5", "0.500000000001", "1", "999999999999.999999999999")
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.auctions import PricingError
 from walras.clearing import clear
-from walras.snapshot import Bid, Entitlement, Job, MemoryDemand, Node, Policy, Snapshot
+from walras.division.auctions import PricingError
+from walras.market.snapshot import Bid, Entitlement, Job, MemoryDemand, Node, Policy, Snapshot
 
 if TYPE_CHECKING:
-    from walras.plan import BidOutcome, Plan
+    from walras.market.plan import BidOutcome, Plan
 
 GIB = 1024**3
 CORES = Policy("Auction")
@@ -216,7 +216,7 @@ def test_the_minimum_of_a_logarithmic_job_is_a_product_of_shares() -> None:
 def test_an_auction_that_is_too_large_names_another_mechanism(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("walras.auctions.LARGEST_MATRIX", 3)
+    monkeypatch.setattr("walras.division.auctions.LARGEST_MATRIX", 3)
     jobs = (job("j", pod="j-0"), job("j", node="m", pod="j-1"), job("k"))
     with pytest.raises(PricingError, match=r"2 jobs with pods on 2 nodes .* AmdahlBidding"):
         clear(market(*jobs, nodes=(Node("n", 4), Node("m", 4))), CORES)

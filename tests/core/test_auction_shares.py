@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.clearing import clear
-from walras.snapshot import Bid, Entitlement, Job, MemoryDemand, Node, Policy, Snapshot
+from walras.market.snapshot import Bid, Entitlement, Job, MemoryDemand, Node, Policy, Snapshot
 
 if TYPE_CHECKING:
-    from walras.plan import Plan
+    from walras.market.plan import Plan
 
 GIB = 1024**3
 CORES = Policy("Auction")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.amdahl.market import AmdahlMarket
-from walras.bid_curve import FACTORS, PricedJob, bid_curve
-from walras.bounds import bounds_of
-from walras.pricing import price
-from walras.snapshot import Policy
-from walras.speedup import FIRST_CORE, speedup, speedup_in_hardware
+from walras.analysis.bid_curve import FACTORS, PricedJob, bid_curve
+from walras.division.pricing import price
+from walras.market.bounds import bounds_of
+from walras.market.snapshot import Policy
+from walras.mechanisms.amdahl.market import AmdahlMarket
+from walras.speedup.amdahls_law import FIRST_CORE, speedup, speedup_in_hardware
 
 TIGHT = 1e-12
 

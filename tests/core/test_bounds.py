@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.amdahl.market import AmdahlMarket
-from walras.bounds import Bounds, bare_entitlement, bounds_of
-from walras.speedup import FIRST_CORE, speedup
+from walras.market.bounds import Bounds, bare_entitlement, bounds_of
+from walras.mechanisms.amdahl.market import AmdahlMarket
+from walras.speedup.amdahls_law import FIRST_CORE, speedup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from walras.analysis.forecast import expected_speedup
 from walras.clearing import clear
-from walras.forecast import expected_speedup
-from walras.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
-from walras.speedup import FIRST_CORE
+from walras.market.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
+from walras.speedup.amdahls_law import FIRST_CORE
 
 if TYPE_CHECKING:
-    from walras.plan import Grant, Plan
+    from walras.market.plan import Grant, Plan
 
 MECHANISMS: tuple[CoreMechanism, ...] = get_args(CoreMechanism)
 SELLING: tuple[CoreMechanism, ...] = ("AmdahlBidding", "ProportionalSharing")

@@ -10,13 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras import colocation
 from walras.clearing import clear
-from walras.colocation import NO_FREE_SOCKET, NO_ROOM, WAITS_FOR_MATCHING, expected_losses
-from walras.cooper.beliefs import PRIOR_LOSS
-from walras.cooper.policies import POLICIES
-from walras.cooper.preference import DisutilityError
-from walras.snapshot import (
+from walras.market.snapshot import (
     ColocationRule,
     Entitlement,
     Job,
@@ -25,9 +20,14 @@ from walras.snapshot import (
     Policy,
     Snapshot,
 )
+from walras.mechanisms.cooper.beliefs import PRIOR_LOSS
+from walras.mechanisms.cooper.policies import POLICIES
+from walras.mechanisms.cooper.preference import DisutilityError
+from walras.placement import colocation
+from walras.placement.colocation import NO_FREE_SOCKET, NO_ROOM, WAITS_FOR_MATCHING, expected_losses
 
 if TYPE_CHECKING:
-    from walras.plan import Plan
+    from walras.market.plan import Plan
 
 RULES = [rule for rule in get_args(ColocationRule) if rule != "None"]
 USER = Entitlement("u", 1, None, frozenset({"a"}))

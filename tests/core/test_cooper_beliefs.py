@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.cooper.beliefs import PRIOR_DEVIATION, PRIOR_LOSS, believe
-from walras.cooper.prediction import predict
-from walras.cooper.preference import DisutilityError, preferences_right
-from walras_studies.cooper_worlds import BANDWIDTH, JOBS, WORLDS, losses
+from walras.mechanisms.cooper.beliefs import PRIOR_DEVIATION, PRIOR_LOSS, believe
+from walras.mechanisms.cooper.prediction import predict
+from walras.mechanisms.cooper.preference import DisutilityError, preferences_right
+from walras_studies.cooper.worlds import BANDWIDTH, JOBS, WORLDS, losses
 
 NOTHING = np.full((JOBS, JOBS), np.nan)
 

@@ -9,11 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.cooper import by_type
-from walras.cooper.blocking import advise
-from walras.cooper.by_type import FORBIDDEN, advise_by_type, pair_by_type, penalties_by_type
-from walras.cooper.colocation import ALONE, check_partner
-from walras.cooper.policies import POLICIES
+from walras.mechanisms.cooper import by_type
+from walras.mechanisms.cooper.blocking import advise
+from walras.mechanisms.cooper.by_type import (
+    FORBIDDEN,
+    advise_by_type,
+    pair_by_type,
+    penalties_by_type,
+)
+from walras.mechanisms.cooper.colocation import ALONE, check_partner
+from walras.mechanisms.cooper.policies import POLICIES
 
 Seeds = st.integers(0, 2**32 - 1)
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from walras.cooper.beliefs import believe
-from walras.cooper.colocation import ALONE
-from walras.cooper.exploration import Uncertainty, explore, gain_of_knowing
+from walras.mechanisms.cooper.beliefs import believe
+from walras.mechanisms.cooper.colocation import ALONE
+from walras.mechanisms.cooper.exploration import Uncertainty, explore, gain_of_knowing
 
 NOBODY_HIDDEN = np.zeros(4)
 ALL = np.ones((4, 4), np.bool_)

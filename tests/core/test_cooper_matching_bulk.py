@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras._segments import read_only
-from walras.cooper.bulk import (
+from walras.mechanisms.cooper.bulk import (
     TypeMarriage,
     accept_in_bulk,
     marry_types,
     part_by_intensity,
     part_randomly,
 )
-from walras.cooper.colocation import ColocationError, penalties
-from walras.cooper.marriage import Marriage, marry, preference_lists
-from walras.cooper.policies import stable_marriage_partition
+from walras.mechanisms.cooper.colocation import ColocationError, penalties
+from walras.mechanisms.cooper.marriage import Marriage, marry, preference_lists
+from walras.mechanisms.cooper.policies import stable_marriage_partition
+from walras.numerics.segments import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from contention import BANDWIDTH, JOBS
-from walras.cooper.blocking import blocking_pairs
-from walras.cooper.colocation import penalties
-from walras.cooper.policies import POLICIES, colocate, stable_marriage_random
-from walras_studies.procedures.rank_correlation import spearman
+from walras.mechanisms.cooper.blocking import blocking_pairs
+from walras.mechanisms.cooper.colocation import penalties
+from walras.mechanisms.cooper.policies import POLICIES, colocate, stable_marriage_random
+from walras_studies.cooper.rank_correlation import spearman
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import NDArray
 
-    from walras.cooper.colocation import Colocation
+    from walras.mechanisms.cooper.colocation import Colocation
 
     Floats = NDArray[np.float64]
     Jobs = NDArray[np.int64]

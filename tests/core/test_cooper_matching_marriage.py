@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matching.games import StableMarriage
 
-from walras.cooper.colocation import ALONE, ColocationError
-from walras.cooper.marriage import marry, preference_lists, propose
+from walras.mechanisms.cooper.colocation import ALONE, ColocationError
+from walras.mechanisms.cooper.marriage import marry, preference_lists, propose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

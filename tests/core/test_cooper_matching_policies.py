@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.cooper.blocking import advise, blocking_pairs
-from walras.cooper.colocation import ALONE, ColocationError, dispatch, penalties
-from walras.cooper.marriage import marry
-from walras.cooper.policies import (
+from walras.mechanisms.cooper.blocking import advise, blocking_pairs
+from walras.mechanisms.cooper.colocation import ALONE, ColocationError, dispatch, penalties
+from walras.mechanisms.cooper.marriage import marry
+from walras.mechanisms.cooper.policies import (
     POLICIES,
     colocate,
     complementary,

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from matching.exceptions import NoStableMatchingWarning
 from matching.games import StableRoommates
 
-from walras.cooper.blocking import blocking_pairs
-from walras.cooper.colocation import ALONE
-from walras.cooper.policies import stable_roommates
-from walras.cooper.roommates import Roommates, find_roommates
+from walras.mechanisms.cooper.blocking import blocking_pairs
+from walras.mechanisms.cooper.colocation import ALONE
+from walras.mechanisms.cooper.policies import stable_roommates
+from walras.mechanisms.cooper.roommates import Roommates, find_roommates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -28,9 +28,9 @@ from contention import (
     saturating,
     two_resources,
 )
-from walras.cooper.colocation import penalties
-from walras.cooper.policies import stable_marriage_random
-from walras.cooper.prediction import (
+from walras.mechanisms.cooper.colocation import penalties
+from walras.mechanisms.cooper.policies import stable_marriage_random
+from walras.mechanisms.cooper.prediction import (
     AGENT_MEAN,
     AGENT_VARIANCE,
     CORUNNER_VARIANCE,
@@ -39,9 +39,9 @@ from walras.cooper.prediction import (
     Prediction,
     predict,
 )
-from walras.cooper.preference import DisutilityError, preferences_right
-from walras_studies.procedures.corunner_filtering import FilteredPrediction, filter_by_corunner
-from walras_studies.procedures.rank_correlation import spearman
+from walras.mechanisms.cooper.preference import DisutilityError, preferences_right
+from walras_studies.cooper.corunner_filtering import FilteredPrediction, filter_by_corunner
+from walras_studies.cooper.rank_correlation import spearman
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -322,7 +322,7 @@ def test_says_when_it_stopped_early(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(9)
     measured = sample(draw, cache(draw, JOBS), 0.3)
     assert predict(measured).converged
-    monkeypatch.setattr("walras.cooper.prediction.MAX_PASSES", 3)
+    monkeypatch.setattr("walras.mechanisms.cooper.prediction.MAX_PASSES", 3)
     prediction = predict(measured)
     assert (prediction.converged, prediction.iterations) == (False, 3)
 

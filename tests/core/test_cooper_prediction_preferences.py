@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from walras.cooper.preference import DisutilityError, preferences_right
+from walras.mechanisms.cooper.preference import DisutilityError, preferences_right
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from walras.cpu_time import BusyGroup, cpu_time
+from walras.analysis.cpu_time import BusyGroup, cpu_time
 
 
 class Programs:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from walras.analysis.forecast import expected_speedup, forecast
 from walras.clearing import clear
-from walras.deadlines import LEEWAY, cores_for, cores_needed, reservation
-from walras.forecast import expected_speedup, forecast
-from walras.snapshot import (
+from walras.division.deadlines import LEEWAY, cores_for, cores_needed, reservation
+from walras.market.snapshot import (
     Bid,
     Deadline,
     Entitlement,
@@ -29,8 +29,8 @@ from walras.snapshot import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.plan import DeadlineOutcome, Plan
-    from walras.snapshot import CoreMechanism
+    from walras.market.plan import DeadlineOutcome, Plan
+    from walras.market.snapshot import CoreMechanism
 
 HOUR = 3600.0
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from walras.explain import Terms, explain
-from walras.plan import Grant
-from walras.snapshot import CoreMechanism, Deadline, Job
+from walras.market.plan import Grant
+from walras.market.snapshot import CoreMechanism, Deadline, Job
+from walras.outcome.reasons import Terms, explain
 
 MARKET = (
     "2.00 of vision's budget of 8.00 buys 4.00 cores at 0.500 each, "

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from walras.analysis.plan_quality import evaluate_plan
 from walras.clearing import clear
-from walras.holdings import THOUSANDTH
-from walras.plan import Shortfall
-from walras.plan_quality import evaluate_plan
-from walras.snapshot import (
+from walras.division.holdings import THOUSANDTH
+from walras.market.plan import Shortfall
+from walras.market.snapshot import (
     WITHOUT_FLOORS,
     CoreMechanism,
     Entitlement,
@@ -25,10 +25,10 @@ from walras.snapshot import (
     Snapshot,
     identity,
 )
-from walras.speedup import FIRST_CORE, speedup
+from walras.speedup.amdahls_law import FIRST_CORE, speedup
 
 if TYPE_CHECKING:
-    from walras.plan import Plan
+    from walras.market.plan import Plan
 
 MECHANISMS: tuple[CoreMechanism, ...] = get_args(CoreMechanism)
 

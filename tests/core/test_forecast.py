@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from walras.analysis.forecast import expected_speedup, forecast
 from walras.clearing import clear
-from walras.forecast import expected_speedup, forecast
-from walras.snapshot import Entitlement, Job, Node, Policy, Snapshot
+from walras.market.snapshot import Entitlement, Job, Node, Policy, Snapshot
 
 
 def snapshot(cores: int, *jobs: Job) -> Snapshot:

@@ -7,8 +7,8 @@ import pytest
 
 from held_clusters import moved, random_cluster, verdicts
 from walras.clearing import clear
-from walras.plan import Plan
-from walras.snapshot import Entitlement, Job, Node, Policy, Snapshot
+from walras.market.plan import Plan
+from walras.market.snapshot import Entitlement, Job, Node, Policy, Snapshot
 from walras_cli.what_if.held import Machine, as_enforced
 
 LEAST = 0.99

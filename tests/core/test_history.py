@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.blocks import CorruptBlockError, block_of, pack, unpack
-from walras.history import (
+from walras.outcome.blocks import CorruptBlockError, block_of, pack, unpack
+from walras.outcome.history import (
     FIELDS,
     KINDS,
     LARGEST_PART,
@@ -34,7 +34,7 @@ from walras.history import (
 )
 
 if TYPE_CHECKING:
-    from walras.blocks import Table
+    from walras.outcome.blocks import Table
 
 START = 1_790_000_000 // SLOT * SLOT
 NAMES = st.text(min_size=1, max_size=12)

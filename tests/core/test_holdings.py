@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.amdahl.market import AmdahlMarket
-from walras.bounds import Bounds, bounds_of
-from walras.holdings import THOUSANDTH, hold, in_thousandths
+from walras.division.holdings import THOUSANDTH, hold, in_thousandths
+from walras.market.bounds import Bounds, bounds_of
+from walras.mechanisms.amdahl.market import AmdahlMarket
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walras._arrays import Bools, Floats
+    from walras.numerics.arrays import Bools, Floats
 
 
 class Case:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from walras.clearing import clear
-from walras.pricing import USABLE
-from walras.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
+from walras.division.pricing import USABLE
+from walras.market.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable

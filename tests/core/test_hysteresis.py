@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from walras.analysis.forecast import expected_speedup
+from walras.analysis.plan_quality import evaluate_plan
 from walras.clearing import clear
-from walras.explain import VISIBLE
-from walras.forecast import expected_speedup
-from walras.holdings import THOUSANDTH
-from walras.hysteresis import ENOUGH, LEEWAY
-from walras.plan_quality import evaluate_plan
-from walras.snapshot import (
+from walras.division.holdings import THOUSANDTH
+from walras.division.hysteresis import ENOUGH, LEEWAY
+from walras.market.snapshot import (
     Bid,
     CoreMechanism,
     Entitlement,
@@ -27,11 +26,12 @@ from walras.snapshot import (
     Snapshot,
     identity,
 )
+from walras.outcome.reasons import VISIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from walras.plan import Plan
+    from walras.market.plan import Plan
 
 MECHANISMS: tuple[CoreMechanism, ...] = get_args(CoreMechanism)
 SOLD_BY: tuple[Literal["node", "socket"], ...] = ("node", "socket")

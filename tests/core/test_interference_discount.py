@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from walras.analysis.forecast import forecast
+from walras.analysis.plan_quality import evaluate_plan, proportional_progress
+from walras.analysis.sensitivity import sensitivity
 from walras.clearing import clear
-from walras.forecast import forecast
-from walras.interference import lower_fractions
-from walras.plan_quality import evaluate_plan, proportional_progress
-from walras.sensitivity import sensitivity
-from walras.snapshot import Entitlement, Job, Node, Policy, Snapshot, identity
+from walras.division.interference import lower_fractions
+from walras.market.snapshot import Entitlement, Job, Node, Policy, Snapshot, identity
 
 PENALTIES = {("stream", "stream"): 0.3, ("stream", "solve"): 0.1, ("solve", "stream"): 0.2}
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from walras.karma.audit import audit
-from walras.karma.ledger import HIGH_BALANCE, UNIT, KarmaError, Ledger
-from walras.karma.quantum import allocate
-from walras.karma.record import MOST_ENTRIES, SettledQuantum, record_of
+from walras.mechanisms.karma.audit import audit
+from walras.mechanisms.karma.ledger import HIGH_BALANCE, UNIT, KarmaError, Ledger
+from walras.mechanisms.karma.quantum import allocate
+from walras.mechanisms.karma.record import MOST_ENTRIES, SettledQuantum, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,17 +18,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from walras.karma.baselines import share_max_min, share_strictly
-from walras.karma.ledger import Ledger
-from walras_studies.karma_demands import FAIR_SHARE, draw_demands
-from walras_studies.procedures.karma_metrics import (
+from walras.mechanisms.karma.baselines import share_max_min, share_strictly
+from walras.mechanisms.karma.ledger import Ledger
+from walras_studies.karma.demands import FAIR_SHARE, draw_demands
+from walras_studies.karma.paper_metrics import (
     disparity,
     fairness,
     useful,
     utilisation,
     welfare,
 )
-from walras_studies.procedures.karma_trace import simulate
+from walras_studies.karma.trace import simulate
 
 Slices = NDArray[np.int64]
 

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.karma.ledger import (
+from walras.mechanisms.karma.ledger import (
     HIGH_BALANCE,
     INITIAL_CREDITS,
     LARGEST_BALANCE,
@@ -22,7 +22,7 @@ from walras.karma.ledger import (
     KarmaError,
     Ledger,
 )
-from walras.karma.quantum import allocate
+from walras.mechanisms.karma.quantum import allocate
 
 ledgers = st.builds(
     lambda balances, carry, quantum: Ledger(

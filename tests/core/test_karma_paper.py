@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from walras.karma.baselines import share_max_min, share_strictly
-from walras.karma.ledger import UNIT, Ledger
-from walras.karma.quantum import Allocation, allocate
-from walras_studies.procedures.karma_explanation import explain
-from walras_studies.procedures.karma_trace import simulate
+from walras.mechanisms.karma.baselines import share_max_min, share_strictly
+from walras.mechanisms.karma.ledger import UNIT, Ledger
+from walras.mechanisms.karma.quantum import Allocation, allocate
+from walras_studies.karma.explanation import explain
+from walras_studies.karma.trace import simulate
 
 DEMANDS = [[3, 2, 1], [3, 0, 0], [0, 3, 0], [2, 2, 4], [2, 3, 5]]
 """Figure 2: slices that A, B and C want in each of five quanta; the pool has six."""

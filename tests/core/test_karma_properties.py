@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.karma.baselines import share_max_min, share_strictly
-from walras.karma.ledger import LARGEST_BALANCE, UNIT, KarmaError, Ledger
-from walras.karma.quantum import Allocation, allocate
-from walras.karma.record import ledger_after
-from walras_studies.procedures.karma_trace import simulate
+from walras.mechanisms.karma.baselines import share_max_min, share_strictly
+from walras.mechanisms.karma.ledger import LARGEST_BALANCE, UNIT, KarmaError, Ledger
+from walras.mechanisms.karma.quantum import Allocation, allocate
+from walras.mechanisms.karma.record import ledger_after
+from walras_studies.karma.trace import simulate
 
 PLENTY = 10**6
 """Credits with which nobody in these worlds runs out."""

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.karma.baselines import share_max_min, share_strictly
-from walras.karma.ledger import UNIT, Ledger
-from walras.karma.quantum import allocate
-from walras_studies.procedures.karma_trace import simulate
+from walras.mechanisms.karma.baselines import share_max_min, share_strictly
+from walras.mechanisms.karma.ledger import UNIT, Ledger
+from walras.mechanisms.karma.quantum import allocate
+from walras_studies.karma.trace import simulate
 
 
 @dataclass

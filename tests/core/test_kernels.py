@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from walras._kernel import COMPILED
+from walras.numerics.kernel import COMPILED
 
 PROGRAM = Path(__file__).parents[1] / "support" / "random_markets.py"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from walras.clearing import clear
-from walras.snapshot import Entitlement, Job, Node, Policy, Snapshot
+from walras.market.snapshot import Entitlement, Job, Node, Policy, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

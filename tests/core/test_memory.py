@@ -13,12 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.clearing import clear
-from walras.karma.ledger import INITIAL_CREDITS, LARGEST_BALANCE, UNIT, Ledger
-from walras.karma.record import MOST_LOANS
-from walras.memory import PAGE
-from walras.plan import format_bytes
-from walras.resources.entitlement import MOST_LOANS as STATUS_LISTS
-from walras.snapshot import (
+from walras.division.memory import PAGE
+from walras.market.plan import format_bytes
+from walras.market.snapshot import (
     Entitlement,
     Job,
     MemoryDemand,
@@ -27,9 +24,12 @@ from walras.snapshot import (
     Policy,
     Snapshot,
 )
+from walras.mechanisms.karma.ledger import INITIAL_CREDITS, LARGEST_BALANCE, UNIT, Ledger
+from walras.mechanisms.karma.record import MOST_LOANS
+from walras_api.entitlement import MOST_LOANS as STATUS_LISTS
 
 if TYPE_CHECKING:
-    from walras.plan import Plan
+    from walras.market.plan import Plan
 
 GIB = 1024**3
 KARMA = Policy(memory="Karma", slice_bytes=GIB)

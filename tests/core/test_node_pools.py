@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 import pytest
 
+from walras.analysis.node_pools import WITHOUT_VALUES, NodePool, node_pools, recommend
 from walras.clearing import clear
-from walras.node_pools import WITHOUT_VALUES, NodePool, node_pools, recommend
-from walras.snapshot import (
+from walras.market.snapshot import (
     MOST_POOLS,
     MOST_USERS,
     CoreMechanism,

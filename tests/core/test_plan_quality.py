@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from walras.analysis.plan_quality import PlanQuality, evaluate_plan, proportional_progress
 from walras.clearing import clear
-from walras.plan_quality import PlanQuality, evaluate_plan, proportional_progress
-from walras.snapshot import Entitlement, Job, Node, Policy, Snapshot
+from walras.market.snapshot import Entitlement, Job, Node, Policy, Snapshot
 
 
 def cluster(first: float, second: float, shares: int = 1) -> Snapshot:

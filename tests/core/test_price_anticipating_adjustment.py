@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 
 from share_markets import population
-from walras.price_anticipating.adjustment import (
+from walras.mechanisms.price_anticipating.adjustment import (
     AMOUNT,
     PROBE,
     adjust_bids,
     even_bids,
     move_money,
 )
-from walras.price_anticipating.market import ShareMarket, ShareMarketError
-from walras.price_anticipating.nash import find_nash
-from walras_studies.procedures.share_metrics import efficiency
+from walras.mechanisms.price_anticipating.market import ShareMarket, ShareMarketError
+from walras.mechanisms.price_anticipating.nash import find_nash
+from walras_studies.proportional_share.paper_metrics import efficiency
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from walras.price_anticipating.adjustment import AdjustmentState
+    from walras.mechanisms.price_anticipating.adjustment import AdjustmentState
 
     Floats = NDArray[np.float64]
     Progress = Callable[[Floats], Floats]

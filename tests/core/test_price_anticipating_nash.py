@@ -14,14 +14,18 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from share_markets import balanced, population
-from walras.price_anticipating import nash
-from walras.price_anticipating.market import ShareMarket, ShareMarketError
-from walras.price_anticipating.nash import (
+from walras.mechanisms.price_anticipating import nash
+from walras.mechanisms.price_anticipating.market import ShareMarket, ShareMarketError
+from walras.mechanisms.price_anticipating.nash import (
     find_nash,
     weight_proportional,
 )
-from walras_studies.procedures.share_certificate import best_response, certify, proven_gains
-from walras_studies.procedures.share_metrics import efficiency, envy_freeness, utility_uniformity
+from walras_studies.proportional_share.certificate import best_response, certify, proven_gains
+from walras_studies.proportional_share.paper_metrics import (
+    efficiency,
+    envy_freeness,
+    utility_uniformity,
+)
 
 Floats = NDArray[np.float64]
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.diagnosis import FindingCode, diagnose
-from walras.profile import Sample, fit_profile
+from walras.speedup.diagnosis import FindingCode, diagnose
+from walras.speedup.profile import Sample, fit_profile
 
 SIZES = (0.1, 0.2, 0.3, 0.4)
 

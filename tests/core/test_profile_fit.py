@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.profile import Sample, SpeedupFit, fit_profile, merge_samples
-from walras.speedup import MIN_FRACTION, karp_flatt
-from walras.timemodel import Form
+from walras.speedup.amdahls_law import MIN_FRACTION, karp_flatt
+from walras.speedup.profile import Sample, SpeedupFit, fit_profile, merge_samples
+from walras.speedup.time_model import Form
 
 CORES = (1, 2, 4, 8)
 SIZES = (0.1, 0.2, 0.4, 0.5)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.clearing import clear
-from walras.holdings import THOUSANDTH
-from walras.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
+from walras.division.holdings import THOUSANDTH
+from walras.market.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
 
 BY_SOCKET = Policy(sold_by="socket")
 

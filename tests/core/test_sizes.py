@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.sizes import WHOLE, DataSize, parse_sizes
+from walras.speedup.sizes import WHOLE, DataSize, parse_sizes
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.speedup import (
+from walras.speedup.amdahls_law import (
     MIN_FRACTION,
     karp_flatt,
     market_fraction,

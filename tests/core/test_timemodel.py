@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from walras.timemodel import CRITICAL_F, Form, TimeModel, TimePoint, fit_time_model
+from walras.speedup.time_model import CRITICAL_F, Form, TimeModel, TimePoint, fit_time_model
 
 PERCENTS = (0.1, 0.2, 0.3, 0.5, 1.0)
 growth = st.floats(0.01, 100)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from walras.resources.cluster import NodeObject, Pod
-from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
-from walras.resources.waiting import (
+from walras_api.cluster import NodeObject, Pod
+from walras_api.contract import COLOCATION_GATE, PARTNER_ANNOTATION
+from walras_api.waiting import (
     EligibleNodes,
     may_take,
     node_of,

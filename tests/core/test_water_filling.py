@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras._segments import group
-from walras.amdahl.market import AmdahlMarket
-from walras.water_filling import water_fill
+from walras.mechanisms.amdahl.market import AmdahlMarket
+from walras.numerics.segments import group
+from walras.numerics.water_filling import water_fill
 
 
 @pytest.mark.parametrize("tiny", [1e-17, 1e-150, 1e-320, 0.0])

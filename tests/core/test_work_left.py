@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.resources.fields import TIME
-from walras.work_left import (
+from walras.speedup.work_left import (
     UNKNOWN_ERROR,
     RunPart,
     WorkLeft,
@@ -21,6 +20,7 @@ from walras.work_left import (
     merged,
     rate_of,
 )
+from walras_api.fields import TIME
 
 NOON = datetime(2026, 11, 25, 12, 0, 0, tzinfo=UTC)
 

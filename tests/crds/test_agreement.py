@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from admission import admit, pruned, read_definitions, schema_of
 from kind_documents import EMPTY_TEXTS, VALID, WRONG, Document, Wrong, example_documents
-from walras.resources.parse import ResourceError, parse_allocation, parse_resource
+from walras_api.parse import ResourceError, parse_allocation, parse_resource
 
 if TYPE_CHECKING:
-    from walras.resources.model import Resource
+    from walras_api.model import Resource
 
 SCHEMAS = {kind: schema_of(each) for kind, each in read_definitions().items()}
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from admission import CRDS, broken, holds, read_definitions, schema_of
 from kind_documents import VALID, WRONG, document
-from walras.resources.schema import spec_schema
+from walras_api.schema import spec_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

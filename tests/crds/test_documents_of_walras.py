@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from admission import admit, read_definitions, schema_of
-from walras.diagnosis import diagnose
-from walras.profile import fit_profile
-from walras.resources.speedup_profile import SpeedupProfileStatus
-from walras.sizes import parse_sizes
+from walras.speedup.diagnosis import diagnose
+from walras.speedup.profile import fit_profile
+from walras.speedup.sizes import parse_sizes
+from walras_api.speedup_profile import SpeedupProfileStatus
 from walras_profiler.campaign import Measurement, samples_of
 from walras_profiler.document import profile_document
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from admission import admit, read_definitions, schema_of
 from full_statuses import FULL, MARKET, MARKET_JOB, NOW
 from kind_documents import document
-from walras.resources.market import (
+from walras_api.market import (
     MOST_BALANCES,
     MOST_NODES,
     CreditBalance,
@@ -22,14 +22,14 @@ from walras.resources.market import (
     MarketStatus,
     NodePrice,
 )
-from walras.resources.market_job import (
+from walras_api.market_job import (
     MOST_PODS,
     MOST_RUNS,
     MOST_UNDERWAY,
     RunsReport,
 )
-from walras.resources.node_allocation import GrantStatus, NodeAllocationStatus
-from walras.resources.status import Condition, Status, decimals
+from walras_api.node_allocation import GrantStatus, NodeAllocationStatus
+from walras_api.status import Condition, Status, decimals
 
 SCHEMAS = {kind: schema_of(each) for kind, each in read_definitions().items()}
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from dashboards import EXAMPLE, served
-from walras.resources.parse import parse_resource
+from walras_api.parse import parse_resource
 from walras_dashboard.app import PREFIX, make_app
 from walras_dashboard.dump import Dump
 from walras_dashboard.viewers import OneViewer

@@ -6,14 +6,22 @@ import time
 from typing import TYPE_CHECKING
 
 from dashboards import EXAMPLE
-from walras.history import FIELDS, SLOT, STEP, MarketSample, history_of_parts, part_of, stored
+from walras.outcome.history import (
+    FIELDS,
+    SLOT,
+    STEP,
+    MarketSample,
+    history_of_parts,
+    part_of,
+    stored,
+)
 from walras_dashboard.dump import Dump
 from walras_dashboard.history import history_of
 from walras_dashboard.viewers import Viewer
 from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
-    from walras.history import History
+    from walras.outcome.history import History
 
 STEPS = 10
 REST = [None] * (len(FIELDS["user"]) - 3)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from dashboards import EXAMPLE, decided
-from walras.resources.node_allocation import CorePlace, NodeAllocationStatus, NodeTopology
-from walras.resources.parse import parse_resource
-from walras.resources.speedup_profile import SpeedupProfile
+from walras_api.node_allocation import CorePlace, NodeAllocationStatus, NodeTopology
+from walras_api.parse import parse_resource
+from walras_api.speedup_profile import SpeedupProfile
 from walras_cli.cluster.explain.lending import balances, partners_of_each, together
 from walras_dashboard.curve import measured_points
 from walras_dashboard.dump import Dump, facts_in

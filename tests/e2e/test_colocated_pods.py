@@ -16,7 +16,7 @@ from cluster_tools import apply, containers, get, helm, kubectl, pods
 from installed import CHART
 from shared_node import OURS, namespace
 from waiting import eventually
-from walras.resources.contract import COLOCATION_GATE
+from walras_api.contract import COLOCATION_GATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

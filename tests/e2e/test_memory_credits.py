@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from cluster_tools import SYSTEM, ToolError, apply, containers, get, kubectl, pods
 from shared_node import OURS, entitlement, namespace
 from waiting import eventually
-from walras.resources.cluster import NodeObject, Pod
+from walras_api.cluster import NodeObject, Pod
 from walras_operator.command import main
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from cluster_tools import (
 from installed import CHART, IMAGE, PARTS, Installed, begin_programs, withdraw
 from shared_node import OURS, TEAMS, deployment, entitlement, job, namespace
 from waiting import eventually
-from walras.resources.contract import PARTNER_ANNOTATION, STATIC_POD_ANNOTATION
+from walras_api.contract import PARTNER_ANNOTATION, STATIC_POD_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

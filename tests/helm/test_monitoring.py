@@ -19,13 +19,13 @@ from chart import CHART, MONITORING, needs_helm, of_kind, rendered
 from machines import machine
 from model_kernel import ModelKernel
 from model_node import LAYOUT
-from walras.resources.assembly import Objects
-from walras.resources.parse import parse_object
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.api_monitor import ApiMonitor
 from walras_agent.daemon.metrics import AgentMetrics
 from walras_agent.daemon.report import ReconcileReport, topology_of
 from walras_agent.status import NodeStatus
+from walras_api.assembly import Objects
+from walras_api.parse import parse_object
 from walras_operator.runtime.market_metrics import MarketGauges
 from walras_operator.runtime.process import Operator, Options
 from walras_operator.world import Carried, Decision, World

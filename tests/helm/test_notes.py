@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from chart import CHART, helm, needs_helm
-from walras.resources.kinds import MarketJob
-from walras.resources.parse import parse_resource
+from walras_api.kinds import MarketJob
+from walras_api.parse import parse_resource
 from walras_cli.main import main as walras
 from walras_operator.command import main as operator
 

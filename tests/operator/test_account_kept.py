@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from walras.balances import UNIT
+from walras.market.balances import UNIT
 from walras_operator.account import LONGEST_STEP, STORED_EVERY, account_now
 from walras_operator.decision import decide
 from walras_operator.last_decision import core_account, status_of_market

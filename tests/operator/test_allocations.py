@@ -9,9 +9,9 @@ import pytest
 
 from model_kernel import MIB, Memory, ModelKernel
 from model_node import CORES, Node
-from walras.resources.api_object import quantity
-from walras.resources.node_allocation import MIN_MEMORY_GRANT, MOST_GRANTS
 from walras_agent.daemon.plans import measurement_request, node_plan
+from walras_api.api_object import quantity
+from walras_api.node_allocation import MIN_MEMORY_GRANT, MOST_GRANTS
 from walras_operator.decision import decide
 from worlds import (
     condition,

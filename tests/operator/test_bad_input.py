@@ -12,7 +12,7 @@ import pytest
 
 import worlds
 from counted_calls import calls_of
-from walras.resources.model import MOST_ENTRIES
+from walras_api.model import MOST_ENTRIES
 from walras_operator.decision import decide
 from worlds import condition, entitlement, grants, job, market, node, pod, profile, world
 

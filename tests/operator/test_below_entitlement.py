@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walras.speedup import speedup
+from walras.speedup.amdahls_law import speedup
 from walras_operator.decision import decide
 from worlds import condition, entitlement, job, market, node, pod, status, world
 

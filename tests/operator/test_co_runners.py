@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from measured_worlds import measurement
-from walras.resources.assembly import Objects, assemble
-from walras.resources.speedup_profile import MOST_CO_RUNNERS, CoRunnerProgress, OnlineRequest
-from walras.resources.terms import measured_penalties, speedup_of
-from walras.speedup import speedup
+from walras.speedup.amdahls_law import speedup
+from walras_api.assembly import Objects, assemble
+from walras_api.job_inputs import measured_penalties, speedup_of
+from walras_api.speedup_profile import MOST_CO_RUNNERS, CoRunnerProgress, OnlineRequest
 from walras_operator.decision import decide
 from walras_operator.measuring.co_runners import (
     ALONE,

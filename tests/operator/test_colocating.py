@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
-from walras.resources.waiting import left_to_the_scheduler, node_of, waiting_method
+from walras_api.contract import COLOCATION_GATE, PARTNER_ANNOTATION
+from walras_api.waiting import left_to_the_scheduler, node_of, waiting_method
 from walras_operator.decision import decide
 from worlds import NOW, entitlement, job, market, node, outcome, pod, profile, status, world
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from walras.resources.cluster import Pod
+    from walras_api.cluster import Pod
     from walras_operator.world import Decision, Document, World
 
 LONG_AGO = "2026-01-31T11:00:00Z"

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission import admit, read_definitions, schema_of
-from walras.forecast import expected_speedup
-from walras.resources.market_job import MOST_PARTS
-from walras.snapshot import Job
-from walras.work_left import RunPart
+from walras.analysis.forecast import expected_speedup
+from walras.market.snapshot import Job
+from walras.speedup.work_left import RunPart
+from walras_api.market_job import MOST_PARTS
 from walras_operator.deadlines.progress import CounterSample, PodHolding, PodProgress, read_progress
 from walras_operator.decision import decide
 from walras_operator.recording.tally import time_of

@@ -16,18 +16,18 @@ from pydantic import BaseModel
 import kind_documents
 import worlds
 from admission import admit, read_definitions, schema_of
-from walras.resources.assembly import Objects
-from walras.resources.entitlement import EntitlementStatus
-from walras.resources.market import MarketStatus
-from walras.resources.market_job import MarketJobStatus
-from walras.resources.node_allocation import MIN_MEMORY_GRANT
-from walras.resources.speedup_profile import SpeedupProfileStatus
-from walras.snapshot import CoreMechanism, MemoryMechanism
+from walras.market.snapshot import CoreMechanism, MemoryMechanism
+from walras_api.assembly import Objects
+from walras_api.entitlement import EntitlementStatus
+from walras_api.market import MarketStatus
+from walras_api.market_job import MarketJobStatus
+from walras_api.node_allocation import MIN_MEMORY_GRANT
+from walras_api.speedup_profile import SpeedupProfileStatus
 from walras_operator.decision import decide, parts
 from worlds import entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
-    from walras.resources.status import Status
+    from walras_api.status import Status
     from walras_operator.world import Decision, Document, World
 
 MODELS: dict[str, type[Status]] = {

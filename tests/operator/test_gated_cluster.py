@@ -14,8 +14,8 @@ from market_cluster import SYSTEM
 from newest_api import NEWEST, needs_newest
 from waiting import eventually
 from waiting_pods import Waiting
-from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
-from walras.resources.waiting import node_of, required_terms
+from walras_api.contract import COLOCATION_GATE, PARTNER_ANNOTATION
+from walras_api.waiting import node_of, required_terms
 from walras_operator.colocating.requests import gate_removal
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.mirror import Mirror
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from walras.resources.cluster import Pod
+    from walras_api.cluster import Pod
 
 pytestmark = needs_newest
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from walras.resources.market import MarketSize
+from walras_api.market import MarketSize
 from walras_operator.deadlines.progress import read_progress
 from walras_operator.decision import decide
 from walras_operator.last_decision import carried

@@ -11,8 +11,8 @@ import pytest
 from operator_cluster import OperatorCluster
 from real_cluster import KUBECONFIG, needs_cluster
 from waiting import eventually
-from walras.history import LARGEST_PART, SLOTS
-from walras.resources.contract import history_part
+from walras.outcome.history import LARGEST_PART, SLOTS
+from walras_api.contract import history_part
 from walras_cli.cluster.connection import connect
 from walras_cli.cluster.history import HistoryReader
 from walras_cli.cluster.options import Target

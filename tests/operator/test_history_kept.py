@@ -9,8 +9,7 @@ import pytest
 
 from config_maps import ConfigMaps
 from kind_documents import document
-from walras.accounts import COLUMNS, DAY, HOUR, PLACES, read_day
-from walras.history import (
+from walras.outcome.history import (
     FIELDS,
     SLOT,
     SLOTS,
@@ -21,10 +20,11 @@ from walras.history import (
     slot_of,
     stored,
 )
-from walras.resources.assembly import Objects
-from walras.resources.contract import accounts_part, history_part
-from walras.resources.market import HistoryPolicy
-from walras.resources.parse import parse_allocation, parse_object
+from walras.outcome.hourly_accounts import COLUMNS, DAY, HOUR, PLACES, read_day
+from walras_api.assembly import Objects
+from walras_api.contract import accounts_part, history_part
+from walras_api.market import HistoryPolicy
+from walras_api.parse import parse_allocation, parse_object
 from walras_operator.market_sample import PodUsage, sample_of, used_by_users
 from walras_operator.runtime.history import USERS, WRITE, HistoryKeeper
 from walras_operator.runtime.history_parts import HistoryParts, stored_part

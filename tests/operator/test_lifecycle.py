@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operator_cluster import CRDS
-from walras.resources.parse import parse_allocation
+from walras_api.parse import parse_allocation
 from walras_operator.command import main
 from walras_operator.lifecycle.check import refusals
 from walras_operator.lifecycle.default_market import merge_patch

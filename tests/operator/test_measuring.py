@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from measured_worlds import Cluster, measurement
-from walras.resources.kinds import Market
+from walras_api.kinds import Market
 from walras_operator.decision import decide
 from walras_operator.measuring.requests import core_count_steps
 from worlds import entitlement, job, market, node, outcome, pod, profile, world

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from measured_worlds import measurement
-from walras.resources.market import ProfilingPolicy
-from walras.resources.speedup_profile import CoRunnerProgress
+from walras_api.market import ProfilingPolicy
+from walras_api.speedup_profile import CoRunnerProgress
 from walras_operator.measuring.co_runners import Company
 from walras_operator.measuring.lessons import is_alone, lesson, was_measured_alone
 from walras_operator.measuring.queue import QueueContext, queue_entry

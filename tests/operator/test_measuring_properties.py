@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from admission import admit, read_definitions, schema_of
 from kind_documents import document as valid
 from measured_worlds import Cluster
-from walras.resources.speedup_profile import SpeedupProfileStatus
-from walras.speedup import speedup
+from walras.speedup.amdahls_law import speedup
+from walras_api.speedup_profile import SpeedupProfileStatus
 from worlds import entitlement, job, market, node, pod, world
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from measured_worlds import Cluster
 from worlds import entitlement, job, market, node, pod, profile, world
 
 if TYPE_CHECKING:
-    from walras.resources.node_allocation import NodeAllocation
+    from walras_api.node_allocation import NodeAllocation
     from walras_operator.world import Decision, Document
 
 BLIND: Document = {"state": "Failed", "reason": "its counter cannot be read"}

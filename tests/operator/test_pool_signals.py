@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from walras.node_pools import NodePool, NodePools, NodesEffect, UserChange, node_pools
-from walras.resources.assembly import policy_of, pool_prices_of
-from walras.resources.market import MarketStatus
+from walras.analysis.node_pools import NodePool, NodePools, NodesEffect, UserChange, node_pools
+from walras_api.assembly import policy_of, pool_prices_of
+from walras_api.market import MarketStatus
 from walras_operator.decision import decide
 from walras_operator.pool_averages import TIME_CONSTANT, PoolAverages
 from walras_operator.runtime.debounce import Debounce

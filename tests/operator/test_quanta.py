@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from walras.karma.audit import audit
-from walras.karma.ledger import Ledger
-from walras.karma.quantum import allocate
-from walras.karma.record import SettledQuantum
-from walras.resources.contract import COLOCATION_GATE
-from walras.resources.kinds import EntitlementObject, MarketJob
-from walras.resources.parse import parse_object
+from walras.mechanisms.karma.audit import audit
+from walras.mechanisms.karma.ledger import Ledger
+from walras.mechanisms.karma.quantum import allocate
+from walras.mechanisms.karma.record import SettledQuantum
+from walras_api.contract import COLOCATION_GATE
+from walras_api.kinds import EntitlementObject, MarketJob
+from walras_api.parse import parse_object
 from walras_operator.decision import decide, parts
 from walras_operator.last_decision import core_account, ledger_account, status_of_market
 from walras_operator.parts import LARGEST_PART, part_names

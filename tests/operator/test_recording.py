@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission import admit, read_definitions, schema_of
-from walras.resources.market_job import (
+from walras_api.market_job import (
     MOST_RUNS,
     MOST_SECONDS,
     MOST_UNDERWAY,
@@ -27,7 +27,7 @@ from walras_operator.world import Lifetime
 from worlds import document, enforced, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
-    from walras.resources.node_allocation import NodeAllocation, PodGrant
+    from walras_api.node_allocation import NodeAllocation, PodGrant
     from walras_operator.world import Decision, Document, World
 
 BOTH: Document = {"cores": {"mechanism": "Auction"}, "memory": {"mechanism": "Auction"}}

@@ -32,7 +32,7 @@ from real_cluster import (
 )
 from rights import OPERATOR_OWN_RULES, OPERATOR_RULES
 from waiting import eventually
-from walras.resources.contract import API_VERSION
+from walras_api.contract import API_VERSION
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.lease import EPOCHS
 from walras_operator.runtime.ledger_parts import LedgerParts

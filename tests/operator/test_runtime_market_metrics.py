@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 
 from full_statuses import FULL
 from kind_documents import document
-from walras.resources.assembly import Objects
-from walras.resources.parse import parse_object
+from walras_api.assembly import Objects
+from walras_api.parse import parse_object
 from walras_operator.runtime.market_metrics import MarketGauges
 from walras_operator.world import World
 

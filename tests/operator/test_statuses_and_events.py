@@ -29,7 +29,7 @@ from worlds import (
 )
 
 if TYPE_CHECKING:
-    from walras.resources.kinds import EntitlementObject
+    from walras_api.kinds import EntitlementObject
     from walras_operator.world import Decision, World
 
 SMALL = (

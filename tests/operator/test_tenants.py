@@ -21,7 +21,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.resources.contract import (
+from walras.market.snapshot import CoreMechanism
+from walras_api.contract import (
     COLOCATION_GATE,
     ENTITLEMENT_LABEL,
     JOB_LABEL,
@@ -29,9 +30,8 @@ from walras.resources.contract import (
     PARTNER_ANNOTATION,
     STATIC_POD_ANNOTATION,
 )
-from walras.resources.market_job import LONGEST_METRIC, LONGEST_PATH
-from walras.resources.supply import MOST_CORES
-from walras.snapshot import CoreMechanism
+from walras_api.market_job import LONGEST_METRIC, LONGEST_PATH
+from walras_api.supply import MOST_CORES
 from walras_operator.decision import decide
 from worlds import document, entitlement, job, market, node, outcome, pod, profile, world
 

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from counted_calls import calls_of
-from walras.resources.cluster import OwnerReference, Pod
-from walras.resources.kinds import MarketJob
-from walras.resources.selection import OwnerKey
+from walras_api.cluster import OwnerReference, Pod
+from walras_api.kinds import MarketJob
+from walras_api.selection import OwnerKey
 from walras_operator.decision import decide
 from walras_operator.workload_jobs import pods_controllers, unread_owners, workload_jobs
 from worlds import (

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.profile import Sample
-from walras.sizes import WHOLE, DataSize, parse_sizes
+from walras.speedup.profile import Sample
+from walras.speedup.sizes import WHOLE, DataSize, parse_sizes
 from walras_profiler.campaign import (
     Measurement,
     MeasurementError,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.sizes import WHOLE, DataSize, parse_sizes
+from walras.speedup.sizes import WHOLE, DataSize, parse_sizes
 from walras_profiler.template import PLACEHOLDERS, Template, check_program
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from waiting import eventually
-from walras.sizes import WHOLE
+from walras.speedup.sizes import WHOLE
 from walras_agent.cpuset import CpuSet
 from walras_agent.topology import Topology
 from walras_profiler.campaign import MeasurementError, Trial

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from walras.diagnosis import diagnose
-from walras.profile import fit_profile
-from walras.resources.kinds import SpeedupProfileSpec
-from walras.resources.speedup_profile import fit_of
-from walras.sizes import parse_sizes
+from walras.speedup.diagnosis import diagnose
+from walras.speedup.profile import fit_profile
+from walras.speedup.sizes import parse_sizes
+from walras_api.kinds import SpeedupProfileSpec
+from walras_api.speedup_profile import fit_of
 from walras_profiler.campaign import Measurement, samples_of
 from walras_profiler.document import profile_document
 from walras_profiler.report import ProfileReport, render, speedup_plot

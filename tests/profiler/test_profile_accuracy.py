@@ -20,9 +20,9 @@ from typing import Any, ParamSpec
 
 import pytest
 
-from walras.profile import SpeedupFit
-from walras.resources import speedup_profile
-from walras.resources.kinds import SpeedupProfileSpec
+from walras.speedup.profile import SpeedupFit
+from walras_api import speedup_profile
+from walras_api.kinds import SpeedupProfileSpec
 
 PROFILE = ["-m", "walras_cli", "profile"]
 ROOT = os.geteuid() == 0

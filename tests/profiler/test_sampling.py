@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from walras.sizes import WHOLE, DataSize
+from walras.speedup.sizes import WHOLE, DataSize
 from walras_profiler.sampling import Sampler, SamplingError
 
 TEN, HALF = DataSize.parse("10%"), DataSize.parse("50%")

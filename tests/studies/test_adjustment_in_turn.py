@@ -7,11 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 from share_markets import population
-from walras.price_anticipating.market import ShareMarket, ShareMarketError
-from walras.price_anticipating.nash import find_nash
-from walras_studies.procedures.share_adjustment import adjust
-from walras_studies.procedures.share_certificate import certify
-from walras_studies.procedures.share_metrics import efficiency
+from walras.mechanisms.price_anticipating.market import ShareMarket, ShareMarketError
+from walras.mechanisms.price_anticipating.nash import find_nash
+from walras_studies.proportional_share.adjustment_in_turn import adjust
+from walras_studies.proportional_share.certificate import certify
+from walras_studies.proportional_share.paper_metrics import efficiency
 
 Floats = NDArray[np.float64]
 

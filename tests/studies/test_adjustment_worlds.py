@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from walras_studies.adjustment_measuring import CHECKED_EVERY, LONGEST_PAUSE, Measuring
-from walras_studies.adjustment_runs import by_adjusting
-from walras_studies.adjustment_worlds import (
+from walras_studies.adjustment.measuring import CHECKED_EVERY, LONGEST_PAUSE, Measuring
+from walras_studies.adjustment.runs import by_adjusting
+from walras_studies.adjustment.worlds import (
     AMDAHL,
     LINEAR,
     OVERHEADS,

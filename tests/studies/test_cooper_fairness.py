@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from walras_studies.procedures.rank_correlation import FairnessError, kendall, spearman
+from walras_studies.cooper.rank_correlation import FairnessError, kendall, spearman
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from walras_studies.procedures.corunner_filtering import filter_by_corunner
+from walras_studies.cooper.corunner_filtering import filter_by_corunner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,8 +124,8 @@ def test_needs_a_neighbour() -> None:
 
 DIGEST = """
 import hashlib, numpy as np
-from walras_studies.procedures.corunner_filtering import filter_by_corunner
-from walras.cooper.prediction import predict
+from walras_studies.cooper.corunner_filtering import filter_by_corunner
+from walras.mechanisms.cooper.prediction import predict
 draw = np.random.default_rng(0)
 truth = draw.random((400, 400))
 truth[draw.random(truth.shape) > 0.3] = np.nan

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from walras_studies.procedures.shapley import ShapleyError, shapley, shapley_exact
+from walras_studies.cooper.shapley import ShapleyError, shapley, shapley_exact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,7 +113,7 @@ def saturating(members: Coalitions) -> Floats:
 def test_sampled_shares_lie_within_their_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact shares of 10 agents are known, and 95 % lie within two standard errors."""
     exact = shapley(saturating, 10).share
-    monkeypatch.setattr("walras_studies.procedures.shapley.EXACT_AGENTS", 0)
+    monkeypatch.setattr("walras_studies.cooper.shapley.EXACT_AGENTS", 0)
     apart = []
     for seed in range(40):
         sampled = shapley(saturating, 10, pairs=200, seed=seed)
@@ -145,7 +145,7 @@ def test_the_same_seed_gives_the_same_shares() -> None:
 
 def test_asks_about_many_agents_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = shapley(saturating, 15, pairs=20).share
-    monkeypatch.setattr("walras_studies.procedures.shapley.AT_ONCE", 1000)
+    monkeypatch.setattr("walras_studies.cooper.shapley.AT_ONCE", 1000)
     np.testing.assert_allclose(shapley(saturating, 15, pairs=20).share, whole)
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from held_clusters import verdicts
 from walras.clearing import clear
-from walras.snapshot import Policy
-from walras_studies.held_runs import by_requests, by_static_quotas, in_whole_cores, live_through
-from walras_studies.held_worlds import ClusterMonth, Pod, draw_month
+from walras.market.snapshot import Policy
+from walras_studies.held.runs import by_requests, by_static_quotas, in_whole_cores, live_through
+from walras_studies.held.worlds import ClusterMonth, Pod, draw_month
 
 if TYPE_CHECKING:
-    from walras.plan import Plan
+    from walras.market.plan import Plan
 
 POLICY = Policy(hysteresis=0.02)
 

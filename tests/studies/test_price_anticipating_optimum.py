@@ -13,9 +13,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from walras.price_anticipating.market import ShareMarket, ShareMarketError
-from walras_studies.procedures.share_metrics import efficiency, envy_freeness, utility_uniformity
-from walras_studies.procedures.share_optimum import social_optimum
+from walras.mechanisms.price_anticipating.market import ShareMarket, ShareMarketError
+from walras_studies.proportional_share.optimum import social_optimum
+from walras_studies.proportional_share.paper_metrics import (
+    efficiency,
+    envy_freeness,
+    utility_uniformity,
+)
 
 Floats = NDArray[np.float64]
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from walras_studies.amdahl_bidding import ABSOLUTE_STEP
-from walras_studies.amdahl_populations import draw_population
-from walras_studies.karma_runs import BEYOND_MEMORY, closed_throughput, throughput
+from walras_studies.amdahl.bidding import ABSOLUTE_STEP
+from walras_studies.amdahl.paper_bidding import bid
+from walras_studies.amdahl.populations import draw_population
+from walras_studies.karma.runs import BEYOND_MEMORY, closed_throughput, throughput
 from walras_studies.page import page
-from walras_studies.procedures.amdahl_bidding import bid
-from walras_studies.programs import STUDY as PROGRAMS
-from walras_studies.programs import Fraction, ProgramRows, Simulated, Time
+from walras_studies.programs.study import STUDY as PROGRAMS
+from walras_studies.programs.study import Fraction, ProgramRows, Simulated, Time
 from walras_studies.results import Result, judge
 from walras_studies.study import DRAWS, Claim, Finding, Study, draws, mean
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from walras_studies.amdahl_populations import FRACTIONS, draw_population
-from walras_studies.cooper_worlds import BANDWIDTH, MIXES, WORLDS, draw_jobs, losses
-from walras_studies.karma_demands import FAIR_SHARE, draw_demands
-from walras_studies.karma_runs import BEYOND_MEMORY, closed_throughput
-from walras_studies.lying_runs import JOBS_OF_USER, SERVERS, draw_market
-from walras_studies.month_policies import POLICIES, live_through
-from walras_studies.month_world import CORES, MEMORY, MonthWorld, draw_world
+from walras_studies.amdahl.populations import FRACTIONS, draw_population
+from walras_studies.cooper.worlds import BANDWIDTH, MIXES, WORLDS, draw_jobs, losses
+from walras_studies.karma.demands import FAIR_SHARE, draw_demands
+from walras_studies.karma.runs import BEYOND_MEMORY, closed_throughput
+from walras_studies.lying.runs import JOBS_OF_USER, SERVERS, draw_market
+from walras_studies.month.policies import POLICIES, live_through
+from walras_studies.month.world import CORES, MEMORY, MonthWorld, draw_world
 from walras_studies.page import page
-from walras_studies.program_runs import Program
-from walras_studies.programs import simulated_fractions
+from walras_studies.programs.runs import Program
+from walras_studies.programs.study import simulated_fractions
 from walras_studies.registry import load
 from walras_studies.results import Judgement, Result, read, write
 from walras_studies.study import Finding, mean, pick, silent, steps

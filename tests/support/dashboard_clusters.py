@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from large_worlds import cluster
-from walras.resources.contract import MARKET_NAME, OPERATOR
 from walras_agent.cpuset import CpuSet
+from walras_api.contract import MARKET_NAME, OPERATOR
 from walras_operator.decision import decide
 from walras_service.kinds import LEASES
 from worlds import NOW, allocation, document, entitlement, job, market, node, outcome, pod, world
@@ -18,7 +18,7 @@ from worlds import NOW, allocation, document, entitlement, job, market, node, ou
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from walras.resources.node_allocation import NodeAllocation, PodGrant
+    from walras_api.node_allocation import NodeAllocation, PodGrant
 
 Document = dict[str, Any]
 

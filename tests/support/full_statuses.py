@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from walras.resources import entitlement, market, market_job, speedup_profile
-from walras.resources import node_allocation as node
-from walras.resources.status import Condition, Status, decimals
+from walras_api import entitlement, market, market_job, speedup_profile
+from walras_api import node_allocation as node
+from walras_api.status import Condition, Status, decimals
 
 NOW = "2026-01-31T12:00:00Z"
 READY = [

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras.snapshot import Entitlement, Job, Node, Policy, Snapshot, identity
+from walras.market.snapshot import Entitlement, Job, Node, Policy, Snapshot, identity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walras.plan import Plan
+    from walras.market.plan import Plan
 
 UNBOUNDED = 1e9
 

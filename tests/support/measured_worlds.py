@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import worlds
-from walras.speedup import speedup
+from walras.speedup.amdahls_law import speedup
 from walras_operator.decision import decide
 from walras_operator.measuring.record import read_record
 from worlds import NOW
@@ -19,8 +19,8 @@ from worlds import NOW
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.resources.kinds import MarketJob, SpeedupProfile
-    from walras.resources.node_allocation import NodeAllocation, ProfilingRequest
+    from walras_api.kinds import MarketJob, SpeedupProfile
+    from walras_api.node_allocation import NodeAllocation, ProfilingRequest
     from walras_operator.measuring.record import ProfileRecord
     from walras_operator.world import Decision, Document, World
 

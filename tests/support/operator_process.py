@@ -27,8 +27,8 @@ from walras_service.logs import configure_logging
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from walras.resources.cluster import NodeObject
-    from walras.resources.kinds import EntitlementObject, MarketSpec
+    from walras_api.cluster import NodeObject
+    from walras_api.kinds import EntitlementObject, MarketSpec
     from walras_operator.world import Document
 
 LABEL = "walras.dev/runtime-test"

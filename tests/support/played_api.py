@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from kubernetes.client import Configuration
 
-from walras.resources.contract import PLURALS
+from walras_api.contract import PLURALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras_studies.amdahl_populations import SERVERS_PER_USER, USERS, draw_population
+from walras_studies.amdahl.populations import SERVERS_PER_USER, USERS, draw_population
 
 if TYPE_CHECKING:
-    from walras.amdahl.market import AmdahlMarket
+    from walras.mechanisms.amdahl.market import AmdahlMarket
 
 __all__ = ["draw_population", "sample_populations"]
 

@@ -14,9 +14,8 @@ if "uncompiled" in sys.argv:
 
 import numpy as np
 
-from walras._kernel import COMPILED
 from walras.clearing import clear
-from walras.snapshot import (
+from walras.market.snapshot import (
     Bid,
     ColocationRule,
     CoreMechanism,
@@ -28,6 +27,7 @@ from walras.snapshot import (
     Policy,
     Snapshot,
 )
+from walras.numerics.kernel import COMPILED
 
 GIB = 1024**3
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.entitlement import EntitlementStatus
-from walras.resources.market import MarketStatus
-from walras.resources.market_job import MarketJobStatus
-from walras.resources.node_allocation import NodeAllocationStatus
+from walras_api.entitlement import EntitlementStatus
+from walras_api.market import MarketStatus
+from walras_api.market_job import MarketJobStatus
+from walras_api.node_allocation import NodeAllocationStatus
 from walras_cli.cluster.facts import ApiObject, Facts, Leases
 from walras_operator.decision import decide
 from worlds import outcome, world
 
 if TYPE_CHECKING:
-    from walras.resources.model import Resource
+    from walras_api.model import Resource
     from walras_operator.world import Document, World
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)

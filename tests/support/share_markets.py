@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.price_anticipating.market import ShareMarket
+from walras.mechanisms.price_anticipating.market import ShareMarket
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,20 +19,20 @@ from machines import machine
 from measured_worlds import SAMPLE, Cluster, counts
 from model_kernel import ModelKernel
 from model_node import CORES, Node
-from walras.resources import kinds
-from walras.resources.cluster import OwnerReference
-from walras.resources.selection import OwnerKey
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.plans import node_plan
 from walras_agent.daemon.report import ReconcileReport, status_of, topology_of
+from walras_api import kinds
+from walras_api.cluster import OwnerReference
+from walras_api.selection import OwnerKey
 from worlds import NOW, document, node, pod, world
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from walras.resources.cluster import Pod
-    from walras.resources.kinds import AnyResource, Market
-    from walras.resources.node_allocation import NodeAllocation, ProfilingRequest
+    from walras_api.cluster import Pod
+    from walras_api.kinds import AnyResource, Market
+    from walras_api.node_allocation import NodeAllocation, ProfilingRequest
 
 Document = dict[str, Any]
 

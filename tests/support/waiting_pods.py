@@ -9,9 +9,9 @@ from typing import Any
 import yaml
 
 from market_cluster import OURS, SYSTEM, MarketCluster
-from walras.resources.cluster import Pod
-from walras.resources.contract import COLOCATION_GATE
-from walras.resources.parse import parse_object
+from walras_api.cluster import Pod
+from walras_api.contract import COLOCATION_GATE
+from walras_api.parse import parse_object
 from worlds import entitlement, job, market, node, pod
 
 Document = dict[str, Any]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from walras.resources.assembly import Objects
-from walras.resources.cluster import Namespace, NodeObject, Pod, Workload
-from walras.resources.kinds import EntitlementObject, Market, MarketJob, SpeedupProfile
-from walras.resources.parse import ResourceError, parse_allocation, parse_object
+from walras_api.assembly import Objects
+from walras_api.cluster import Namespace, NodeObject, Pod, Workload
+from walras_api.kinds import EntitlementObject, Market, MarketJob, SpeedupProfile
+from walras_api.parse import ResourceError, parse_allocation, parse_object
 from walras_operator.world import Broken, Decision, Document, Reference, World, reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walras.resources.node_allocation import NodeAllocation
+    from walras_api.node_allocation import NodeAllocation
 
 NOW = "2026-01-31T12:00:00Z"
 LATER = "2026-01-31T12:00:05Z"

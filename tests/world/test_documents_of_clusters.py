@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walras.resources.parse import parse_object
+from walras_api.parse import parse_object
 from walras_cli.cluster.options import Target
 from walras_cli.documents import InputError, read
 from walras_cli.what_if.changes import ChangedCluster, documents_of, situation_of_documents

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from walras.resources.assembly import Objects, assemble
-from walras.resources.cluster import NodeObject, Pod
+from walras_api.assembly import Objects, assemble
+from walras_api.cluster import NodeObject, Pod
 
 NODES = {
     "EKS, m5.xlarge": ("3920m", {"aws-node": "50m", "kube-proxy": "100m", "coredns": "100m"}, 3.67),

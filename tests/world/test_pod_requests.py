@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from walras.resources.assembly import Objects, assemble
-from walras.resources.cluster import NodeObject, Pod
-from walras.resources.kinds import EntitlementObject, MarketJob
-from walras.resources.waiting import room_of
+from walras_api.assembly import Objects, assemble
+from walras_api.cluster import NodeObject, Pod
+from walras_api.kinds import EntitlementObject, MarketJob
+from walras_api.waiting import room_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -142,7 +142,7 @@ def seen_of(cluster: Cluster, namespace: str) -> Seen:
     Raises:
         ApiError: The API server cannot be asked, or does not know Walras's kinds.
     """
-    from walras.resources.contract import GROUP
+    from walras_api.contract import GROUP
     from walras_cli.cluster.connection import (
         ENTITLEMENTS,
         JOBS,
@@ -234,8 +234,8 @@ def _agents(seen: Seen) -> Iterator[Finding]:
 
 
 def _operator_namespace(markets: Sequence[Document]) -> str:
-    from walras.resources.contract import MARKET_NAME
-    from walras.resources.market import MarketStatus
+    from walras_api.contract import MARKET_NAME
+    from walras_api.market import MarketStatus
     from walras_cli.cluster.facts import ApiObject, operator_namespace
 
     used = (each for each in markets if each["metadata"]["name"] == MARKET_NAME)
@@ -257,9 +257,9 @@ def _nodes(seen: Seen) -> Iterator[Finding]:
 
 def _namespaces(seen: Seen) -> Iterator[Finding]:
     """Yield namespaces whose entitlement does not exist or does not admit them."""
-    from walras.admission import AccessPolicy
-    from walras.resources.assembly import entitlement_of
-    from walras.resources.contract import ENTITLEMENT_LABEL
+    from walras.market.admission import AccessPolicy
+    from walras_api.assembly import entitlement_of
+    from walras_api.contract import ENTITLEMENT_LABEL
 
     access = AccessPolicy(map(entitlement_of, _entitlements(seen)))
     for each in seen.namespaces if "list entitlements.walras.dev" not in seen.withheld else ():
@@ -271,7 +271,7 @@ def _namespaces(seen: Seen) -> Iterator[Finding]:
 
 
 def _entitlements(seen: Seen) -> Iterator[Any]:
-    from walras.resources.parse import ResourceError, parse_object
+    from walras_api.parse import ResourceError, parse_object
 
     for each in seen.entitlements:
         try:
@@ -332,7 +332,7 @@ def _requests(seen: Seen) -> Iterator[Finding]:
 
 def _pods(seen: Seen, job: Document) -> Iterator[tuple[float, float]]:
     """Yield the CPUs that each granted pod of a job requests and holds, by Kubernetes' count."""
-    from walras.resources.parse import ResourceError, parse_object
+    from walras_api.parse import ResourceError, parse_object
 
     cpus_of_core = _cpus_of_core(seen)
     pods = {each["metadata"]["uid"]: each for each in seen.pods}
@@ -350,8 +350,8 @@ def _pods(seen: Seen, job: Document) -> Iterator[tuple[float, float]]:
 
 def _cpus_of_core(seen: Seen) -> dict[str, float]:
     """Return how many CPUs of Kubernetes a core that the market sells is, by node."""
-    from walras.resources.contract import MARKET_NAME
-    from walras.resources.market import CoresPolicy
+    from walras_api.contract import MARKET_NAME
+    from walras_api.market import CoresPolicy
 
     unit: str = CoresPolicy().unit
     for each in seen.markets:

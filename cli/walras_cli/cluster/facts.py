@@ -15,13 +15,13 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from walras.resources.contract import AGENT_LEASES, MARKET_NAME, OPERATOR, SYSTEM_NAMESPACE
-from walras.resources.entitlement import EntitlementStatus
-from walras.resources.market import MarketStatus
-from walras.resources.market_job import MarketJobStatus
-from walras.resources.node_allocation import NodeAllocationStatus
-from walras.resources.parse import ResourceError, parse_object
-from walras.resources.status import Status
+from walras_api.contract import AGENT_LEASES, MARKET_NAME, OPERATOR, SYSTEM_NAMESPACE
+from walras_api.entitlement import EntitlementStatus
+from walras_api.market import MarketStatus
+from walras_api.market_job import MarketJobStatus
+from walras_api.node_allocation import NodeAllocationStatus
+from walras_api.parse import ResourceError, parse_object
+from walras_api.status import Status
 from walras_cli.cluster.connection import (
     CONNECTIONS,
     ENTITLEMENTS,
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from concurrent.futures import Future
 
-    from walras.resources.cluster import NodeObject
-    from walras.resources.status import Condition
+    from walras_api.cluster import NodeObject
+    from walras_api.status import Condition
     from walras_cli.cluster.connection import Cluster, Document
     from walras_service.kinds import Kind
 

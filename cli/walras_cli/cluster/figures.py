@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.resources.market import CoresPolicy
+from walras_api.market import CoresPolicy
 from walras_cli.cluster.use import Used
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from walras.resources.market_job import MarketJobStatus, PodOutcome
+    from walras_api.market_job import MarketJobStatus, PodOutcome
     from walras_cli.cluster.facts import ApiObject, Facts
 
 UNIT = CoresPolicy().unit

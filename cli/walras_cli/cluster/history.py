@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from walras.accounts import DAY, PLACES, Day, read_day
-from walras.blocks import CorruptBlockError
-from walras.history import (
+from walras.outcome.blocks import CorruptBlockError
+from walras.outcome.history import (
     KINDS,
     LENGTH,
     SLOT,
@@ -22,8 +21,9 @@ from walras.history import (
     place_of,
     slot_of,
 )
-from walras.resources.contract import MARKET_NAME, accounts_part, history_part
-from walras.resources.market import MarketStatus
+from walras.outcome.hourly_accounts import DAY, PLACES, Day, read_day
+from walras_api.contract import MARKET_NAME, accounts_part, history_part
+from walras_api.market import MarketStatus
 from walras_cli.cluster.connection import CONNECTIONS, MARKETS
 from walras_cli.cluster.facts import ApiObject, operator_namespace
 from walras_operator.runtime.history_parts import StoredPart, stored_part

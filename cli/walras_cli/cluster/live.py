@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from walras.resources.market import MarketStatus
+from walras_api.market import MarketStatus
 from walras_cli.cluster.connection import CONNECTIONS
 from walras_cli.cluster.facts import Leases
 from walras_operator.runtime.kinds import Scope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.market import MarketSpec, MarketStatus
+from walras_api.market import MarketSpec, MarketStatus
 from walras_cli.cluster.facts import operator_namespace
 from walras_cli.cluster.figures import is_behind
 from walras_service.kinds import OURS

@@ -17,15 +17,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from walras.accounts import COLUMNS, DAY, HOUR, OTHERS, Day, HourSums
-from walras.history import FIELDS, GIB, SLOT, History, MarketSample, part_of, slot_of, stored
+from walras.outcome.history import (
+    FIELDS,
+    GIB,
+    SLOT,
+    History,
+    MarketSample,
+    part_of,
+    slot_of,
+    stored,
+)
+from walras.outcome.hourly_accounts import COLUMNS, DAY, HOUR, OTHERS, Day, HourSums
 from walras_service.failures import BadInput, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from walras.blocks import Table
-    from walras.history import Kind
+    from walras.outcome.blocks import Table
+    from walras.outcome.history import Kind
 
 RESOLUTION = 300
 """Seconds between two points of a report: a gap is known to that precision."""

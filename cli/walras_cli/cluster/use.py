@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.resources.api_object import quantity
+from walras_api.api_object import quantity
 from walras_service.api_errors import ApiError
 from walras_service.kinds import Kind
 

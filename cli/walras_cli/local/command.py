@@ -255,7 +255,7 @@ def _measure_missing(
     """Profile the jobs that come without a speedup, one after the other on an idle machine."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from walras.resources.market_job import full_size
+    from walras_api.market_job import full_size
     from walras_cli.local.measure import measure, runs_needed
     from walras_profiler.campaign import MeasurementError
     from walras_profiler.sampling import SamplingError

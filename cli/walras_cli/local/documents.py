@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from walras import snapshot as core
-from walras.admission import EntitlementError, admit
-from walras.resources.assembly import entitlement_of
-from walras.resources.contract import MARKET_NAME
-from walras.resources.kinds import (
+from walras.market import snapshot as core
+from walras.market.admission import EntitlementError, admit
+from walras.speedup.sizes import DataSize, check_sizes
+from walras_api.assembly import entitlement_of
+from walras_api.contract import MARKET_NAME
+from walras_api.kinds import (
     AnyResource,
     EntitlementObject,
     JobData,
@@ -20,10 +21,9 @@ from walras.resources.kinds import (
     MarketSpec,
     SpeedupProfile,
 )
-from walras.resources.market_job import full_size
-from walras.resources.parse import parse_resource
-from walras.resources.speedup_profile import fit_of
-from walras.sizes import DataSize, check_sizes
+from walras_api.market_job import full_size
+from walras_api.parse import parse_resource
+from walras_api.speedup_profile import fit_of
 from walras_cli.documents import InputError, Located, read
 from walras_profiler.sampling import SamplingError, check_source
 from walras_profiler.template import Template, check_program
@@ -31,8 +31,8 @@ from walras_profiler.template import Template, check_program
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from walras.profile import SpeedupFit
-    from walras.resources.kinds import MarketJobSpec
+    from walras.speedup.profile import SpeedupFit
+    from walras_api.kinds import MarketJobSpec
 
 NODE = "localhost"
 """The name of the one node of a local market."""

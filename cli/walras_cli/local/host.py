@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
-from walras.sizes import WHOLE
+from walras.speedup.sizes import WHOLE
 from walras_agent.local.placement import open_placer, remove_stale_runs, run_id
 from walras_agent.node_plan import NodePlan
 from walras_agent.topology import Topology
@@ -30,12 +30,12 @@ from walras_profiler.reaper import Reaper
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from walras.resources.kinds import CoresPolicy
     from walras_agent.cpuset import CpuSet
     from walras_agent.local.placement import JobPlacer, PlacedJob
     from walras_agent.node_plan import EnforcedGrant, Mode
     from walras_agent.reconcile import Reconciler
     from walras_agent.status import NodeStatus
+    from walras_api.kinds import CoresPolicy
     from walras_cli.local.documents import LocalJob
 
 Pin = Literal["auto", "cgroup", "affinity"]

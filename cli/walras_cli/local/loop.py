@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
-from walras import snapshot as core
 from walras.clearing import clear
+from walras.market import snapshot as core
 from walras_agent.cpuset import CpuSet
 from walras_agent.local.placement import PlacementError
 from walras_agent.node_plan import EnforcedGrant
@@ -31,8 +31,8 @@ from walras_profiler.sampling import SamplingError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.plan import DeadlineOutcome, DeadlineState, Plan
-    from walras.plan import Grant as PlannedGrant
+    from walras.market.plan import DeadlineOutcome, DeadlineState, Plan
+    from walras.market.plan import Grant as PlannedGrant
     from walras_agent.local.placement import PlacedJob as Place
     from walras_agent.status import PodStatus
     from walras_cli.local.documents import FileWatch, LocalJob, LocalMarket

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from walras.diagnosis import TRUSTED_SECONDS, UNRELIABLE, FindingCode, diagnose
-from walras.profile import fit_profile
-from walras.resources.terms import ASSUMED_FRACTION
-from walras.sizes import WHOLE, DataSize
+from walras.speedup.diagnosis import TRUSTED_SECONDS, UNRELIABLE, FindingCode, diagnose
+from walras.speedup.profile import fit_profile
+from walras.speedup.sizes import WHOLE, DataSize
+from walras_api.job_inputs import ASSUMED_FRACTION
 from walras_profiler.campaign import (
     default_core_counts,
     disturbance_of,
@@ -28,8 +28,8 @@ from walras_profiler.document import profile_document
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from walras.diagnosis import Finding
-    from walras.profile import SpeedupFit
+    from walras.speedup.diagnosis import Finding
+    from walras.speedup.profile import SpeedupFit
     from walras_agent.topology import Topology
     from walras_cli.local.documents import LocalJob
     from walras_cli.local.host import Pin

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
-from walras.plan_quality import evaluate_plan
-from walras.resources import kinds
-from walras.resources.assembly import Objects
-from walras.resources.contract import API_VERSION, LOCAL_RUN_LABEL
+from walras.analysis.plan_quality import evaluate_plan
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.report import topology_of
+from walras_api import kinds
+from walras_api.assembly import Objects
+from walras_api.contract import API_VERSION, LOCAL_RUN_LABEL
 from walras_cli.local.documents import NODE
 from walras_cli.local.state import FractionSource
 from walras_cli.what_if.changes import default_market, on_one_node
@@ -35,7 +35,7 @@ from walras_operator.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from walras.plan import Plan
+    from walras.market.plan import Plan
     from walras_cli.local.loop import Loop, View
     from walras_cli.local.state import JobState
 

@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from walras import snapshot as core
-from walras.diagnosis import FindingCode
-from walras.forecast import forecast
+from walras.analysis.forecast import forecast
+from walras.market import snapshot as core
+from walras.speedup.diagnosis import FindingCode
 from walras_cli.local.documents import NODE
 from walras_cli.local.measure import assumption
 from walras_cli.local.state import FractionSource, Phase
@@ -20,8 +20,8 @@ from walras_cli.output import RULED_STYLE, decimal, number, plain
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from walras.diagnosis import Finding
-    from walras.plan import Plan
+    from walras.market.plan import Plan
+    from walras.speedup.diagnosis import Finding
     from walras_cli.local.loop import Loop
     from walras_cli.local.state import UserState
 

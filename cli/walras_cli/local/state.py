@@ -6,20 +6,20 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from walras import snapshot as core
-from walras.forecast import expected_speedup
-from walras.resources.market_job import full_size
-from walras.resources.terms import ASSUMED_FRACTION
-from walras.work_left import WorkLeft, deadline_time, left_by_profile
+from walras.analysis.forecast import expected_speedup
+from walras.market import snapshot as core
+from walras.speedup.work_left import WorkLeft, deadline_time, left_by_profile
+from walras_api.job_inputs import ASSUMED_FRACTION
+from walras_api.market_job import full_size
 from walras_cli.local.documents import NODE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from walras.diagnosis import Finding
-    from walras.plan import Grant, Plan
-    from walras.profile import SpeedupFit
+    from walras.market.plan import Grant, Plan
+    from walras.speedup.diagnosis import Finding
+    from walras.speedup.profile import SpeedupFit
     from walras_agent.cpuset import CpuSet
     from walras_agent.local.placement import PlacedJob as Place
     from walras_cli.local.documents import LocalJob

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from walras.resources import cluster, kinds
-from walras.resources.assembly import MOST_NAMED, Objects
-from walras.resources.cluster import CLUSTER_KINDS, Workload
-from walras.resources.contract import API_VERSION, MARKET_NAME
-from walras.resources.market_job import TargetRef
-from walras.resources.parse import parse_object
+from walras_api import cluster, kinds
+from walras_api.assembly import MOST_NAMED, Objects
+from walras_api.cluster import CLUSTER_KINDS, Workload
+from walras_api.contract import API_VERSION, MARKET_NAME
+from walras_api.market_job import TargetRef
+from walras_api.parse import parse_object
 from walras_cli.documents import InputError, read
 from walras_operator.account import account_now
 from walras_operator.conditions import Problem
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from walras.resources.kinds import AnyResource, MarketSpec
-    from walras.snapshot import Snapshot
+    from walras.market.snapshot import Snapshot
+    from walras_api.kinds import AnyResource, MarketSpec
     from walras_cli.cluster.options import Target
     from walras_operator.deadlines.follow import FollowedJob
     from walras_operator.validation import Validated

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 
-from walras.snapshot import ColocationRule, CoreMechanism, MemoryMechanism
+from walras.market.snapshot import ColocationRule, CoreMechanism, MemoryMechanism
 from walras_cli.cluster.options import cluster_options
 from walras_cli.options import Form, output_option
 from walras_service.failures import BadInput

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
-from walras.auctions import PricingError
+from walras.analysis.node_pools import node_pools
+from walras.analysis.plan_quality import PlanQuality, evaluate_plan
+from walras.analysis.sensitivity import sensitivity
 from walras.clearing import clear
-from walras.explain import explain_shortfall
-from walras.karma.ledger import KarmaError
-from walras.node_pools import node_pools
-from walras.plan_quality import PlanQuality, evaluate_plan
-from walras.resources.assembly import policy_of, pool_prices_of
-from walras.sensitivity import sensitivity
-from walras.snapshot import ColocationRule, CoreMechanism, MemoryMechanism, title
+from walras.division.auctions import PricingError
+from walras.market.snapshot import ColocationRule, CoreMechanism, MemoryMechanism, title
+from walras.mechanisms.karma.ledger import KarmaError
+from walras.outcome.reasons import explain_shortfall
+from walras_api.assembly import policy_of, pool_prices_of
 from walras_cli.cluster.explain.cluster import explain_pools
 from walras_cli.output import number, plain
 from walras_cli.what_if.held import as_enforced, machines_of
@@ -27,10 +27,10 @@ from walras_service.untrusted import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from walras.plan import Plan
-    from walras.resources.kinds import MarketSpec
-    from walras.sensitivity import FractionSensitivity
-    from walras.snapshot import Policy
+    from walras.analysis.sensitivity import FractionSensitivity
+    from walras.market.plan import Plan
+    from walras.market.snapshot import Policy
+    from walras_api.kinds import MarketSpec
     from walras_cli.cluster.explain.cluster import PoolExplanation
     from walras_cli.what_if.changes import ChangedCluster, Situation
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras.snapshot import identity
-from walras.speedup import speedup_in_hardware
+from walras.market.snapshot import identity
+from walras.speedup.amdahls_law import speedup_in_hardware
 from walras_agent.busy_cores import busy_cores
 from walras_agent.node_plan import EnforcedGrant
 from walras_agent.pod_cpus import allocate_cpus
@@ -22,9 +22,9 @@ from walras_agent.topology import Cpu, Topology
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from walras.plan import Grant, Plan, UserOutcome
-    from walras.resources.assembly import Objects
-    from walras.snapshot import JobKey, Snapshot
+    from walras.market.plan import Grant, Plan, UserOutcome
+    from walras.market.snapshot import JobKey, Snapshot
+    from walras_api.assembly import Objects
 
 MILLI = 1000
 

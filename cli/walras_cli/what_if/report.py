@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from walras.plan import format_bytes
+from walras.market.plan import format_bytes
 from walras_cli.cluster.explain.render_pools import render_pools
 from walras_cli.output import RULED_STYLE, decimal, own_and_shared
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from walras.plan import Grant, Plan
-    from walras.sensitivity import FractionSensitivity
+    from walras.analysis.sensitivity import FractionSensitivity
+    from walras.market.plan import Grant, Plan
     from walras_cli.what_if.comparison import Cleared, Comparison
 
 MOST_ROWS = 40

@@ -33,11 +33,11 @@ from walras_agent.status import NodeStatus
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from walras.resources.node_allocation import NodeAllocation, ProfilingStatus
     from walras_agent.daemon.inotify import ChangeWaiter
     from walras_agent.daemon.node import NodeComponents
     from walras_agent.daemon.state import State
     from walras_agent.node_plan import Mode
+    from walras_api.node_allocation import NodeAllocation, ProfilingStatus
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kubernetes.watch import Watch
 from urllib3.exceptions import ReadTimeoutError
 
-from walras.resources.contract import AGENT, AGENT_LEASE, LEASE_LABEL, agent_lease
+from walras_api.contract import AGENT, AGENT_LEASE, LEASE_LABEL, agent_lease
 from walras_service.api import MERGE, OPERATIONS, Document
 from walras_service.api import Api as Server
 from walras_service.api_errors import ApiError, explained

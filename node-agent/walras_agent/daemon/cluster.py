@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from walras.resources.contract import AGENT
 from walras_agent.daemon.agent import Agent, stop_on_signals
 from walras_agent.daemon.inotify import ChangeWaiter
 from walras_agent.daemon.listeners import open_listeners
 from walras_agent.daemon.node import NodeComponents
 from walras_agent.daemon.options import cli_errors, node_options, run_options, state_option
 from walras_agent.daemon.state import open_state
+from walras_api.contract import AGENT
 from walras_service.failures import BadInput
 from walras_service.options import authorize_option, kubeconfig_option, namespace_option
 

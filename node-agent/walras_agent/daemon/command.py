@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from walras.resources.contract import AGENT
 from walras_agent.daemon.agent import Agent, stop_on_signals
 from walras_agent.daemon.cluster import cluster
 from walras_agent.daemon.inotify import ChangeWaiter
@@ -24,6 +23,7 @@ from walras_agent.journal import Journal
 from walras_agent.open_file_tree import raise_file_limit
 from walras_agent.restore import restore as restore_files
 from walras_agent.topology import possible_cpus
+from walras_api.contract import AGENT
 from walras_service.failures import Failure
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from walras_service.api_errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from walras.resources.node_allocation import NodeAllocation
     from walras_agent.daemon.api import AgentClient
     from walras_agent.daemon.api_monitor import ApiMonitor
+    from walras_api.node_allocation import NodeAllocation
     from walras_service.api import Document
 
 _log = logging.getLogger(__name__)

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from prometheus_client.registry import Collector
 
-    from walras.resources.node_allocation import NodeAllocationStatus
     from walras_agent.daemon.agent import Listener
     from walras_agent.daemon.health import Health
     from walras_agent.daemon.node import NodeComponents
     from walras_agent.daemon.options import RunOptions
     from walras_agent.daemon.report import ReconcileReport
     from walras_agent.status import PodStatus
+    from walras_api.node_allocation import NodeAllocationStatus
 
     StatusReceiver = Callable[[NodeAllocationStatus], None]
 

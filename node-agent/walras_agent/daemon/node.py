@@ -29,10 +29,10 @@ from walras_agent.topology import TopologyReader, possible_cpus
 from walras_agent.tree import CgroupTree, TreeError
 
 if TYPE_CHECKING:
-    from walras.resources.node_allocation import NodeTopology
     from walras_agent.daemon.inotify import ChangeWaiter
     from walras_agent.journal import Journal
     from walras_agent.kubepods import Driver
+    from walras_api.node_allocation import NodeTopology
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import ValidationError
 
-from walras.resources.contract import API_VERSION
-from walras.resources.node_allocation import GrantStatus
-from walras.resources.parse import ResourceError, parse_allocation
 from walras_agent.node_plan import EnforcedGrant, NodePlan
 from walras_agent.profiling.request import FileSource, HttpSource, MeasurementRequest
 from walras_agent.profiling.watched_counters import WatchedCounter
+from walras_api.contract import API_VERSION
+from walras_api.node_allocation import GrantStatus
+from walras_api.parse import ResourceError, parse_allocation
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from walras.resources.market_job import ProgressSource
-    from walras.resources.node_allocation import (
+    from walras_api.market_job import ProgressSource
+    from walras_api.node_allocation import (
         CounterRequest,
         NodeAllocation,
         PodGrant,

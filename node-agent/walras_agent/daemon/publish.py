@@ -22,10 +22,10 @@ from walras_service.api_errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from walras.resources.node_allocation import NodeAllocationStatus
     from walras_agent.daemon.api import AgentClient
     from walras_agent.daemon.api_monitor import ApiMonitor, Task
     from walras_agent.daemon.informer import AllocationInformer
+    from walras_api.node_allocation import NodeAllocationStatus
     from walras_service.api import Document
 
 _log = logging.getLogger(__name__)

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from walras.resources.node_allocation import (
+from walras_agent.cpuset import CpuSet
+from walras_agent.profiling.measurement import LEAST_PROGRESS, MOST_PROGRESS
+from walras_api.node_allocation import (
     CorePlace,
     CounterReading,
     GrantStatus,
@@ -18,9 +20,7 @@ from walras.resources.node_allocation import (
     ProfilingSample,
     ProfilingStatus,
 )
-from walras.resources.status import decimals
-from walras_agent.cpuset import CpuSet
-from walras_agent.profiling.measurement import LEAST_PROGRESS, MOST_PROGRESS
+from walras_api.status import decimals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

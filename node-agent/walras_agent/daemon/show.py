@@ -11,10 +11,10 @@ from walras_agent.daemon.node import NodeComponents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from walras.resources.node_allocation import NodeTopology
     from walras_agent.daemon.node import HostPaths
     from walras_agent.journal import Journal, Original
     from walras_agent.observe import ObservedPod
+    from walras_api.node_allocation import NodeTopology
 
 
 @dataclass(frozen=True, slots=True)

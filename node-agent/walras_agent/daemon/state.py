@@ -15,10 +15,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from walras.resources.node_allocation import ProfilingStatus
-from walras.resources.parse import parse_allocation
 from walras_agent.atomic_file import replace_file
 from walras_agent.journal import Journal
+from walras_api.node_allocation import ProfilingStatus
+from walras_api.parse import parse_allocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from walras.resources.node_allocation import NodeAllocation
+    from walras_api.node_allocation import NodeAllocation
 
 
 _log = logging.getLogger(__name__)

@@ -64,9 +64,9 @@ def fit_samples(samples: Sequence[ProgressSample]) -> Fit | None:
     if len(counts) < 2 or 1 not in counts:
         return None
     # These import NumPy, some 13 MiB that an agent which never measures can do without.
-    from walras.diagnosis import diagnose
-    from walras.profile import fit_profile
-    from walras.rates import RUNTIME_FINDINGS, Progress, samples_of_progress
+    from walras.speedup.diagnosis import diagnose
+    from walras.speedup.profile import fit_profile
+    from walras.speedup.rates import RUNTIME_FINDINGS, Progress, samples_of_progress
 
     times = samples_of_progress(
         [Progress(each.cores, each.seconds, each.progress) for each in samples]

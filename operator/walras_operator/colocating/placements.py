@@ -13,27 +13,27 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras.resources.assembly import placing_of
-from walras.resources.kinds import MarketSpec
-from walras.resources.selection import select
-from walras.resources.supply import why_closed
-from walras.resources.waiting import (
+from walras.market.snapshot import title
+from walras_api.assembly import placing_of
+from walras_api.kinds import MarketSpec
+from walras_api.selection import select
+from walras_api.supply import why_closed
+from walras_api.waiting import (
     left_to_the_scheduler,
     may_take,
     node_of,
     room_of,
     waiting_method,
 )
-from walras.snapshot import title
 from walras_operator.colocating.requests import binding, gate_removal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from walras.plan import Plan
-    from walras.resources.cluster import NodeObject, Pod
-    from walras.resources.kinds import MarketJob
-    from walras.resources.terms import Name
+    from walras.market.plan import Plan
+    from walras_api.cluster import NodeObject, Pod
+    from walras_api.job_inputs import Name
+    from walras_api.kinds import MarketJob
     from walras_operator.world import Placement, World
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras.resources.cluster import Pod, Requirement, Term
-from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
-from walras.resources.waiting import required_terms
+from walras_api.cluster import Pod, Requirement, Term
+from walras_api.contract import COLOCATION_GATE, PARTNER_ANNOTATION
+from walras_api.waiting import required_terms
 from walras_operator.world import Placement, reference_of
 
 if TYPE_CHECKING:

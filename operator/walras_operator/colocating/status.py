@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from walras.resources.market_job import PodColocation
+from walras_api.market_job import PodColocation
 from walras_operator.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.plan import Pairing, Plan
+    from walras.market.plan import Pairing, Plan
 
 
 def colocation_status(plan: Plan) -> dict[str, PodColocation]:

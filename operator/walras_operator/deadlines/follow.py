@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.resources.market_job import MOST_UNDERWAY, full_size
-from walras.resources.node_allocation import CounterRequest, is_address
-from walras.resources.speedup_profile import samples_of
-from walras.resources.terms import profile_of
-from walras.snapshot import Deadline
-from walras.work_left import WorkLeft, deadline_time, left_by_profile
+from walras.market.snapshot import Deadline
+from walras.speedup.work_left import WorkLeft, deadline_time, left_by_profile
+from walras_api.job_inputs import profile_of
+from walras_api.market_job import MOST_UNDERWAY, full_size
+from walras_api.node_allocation import CounterRequest, is_address
+from walras_api.speedup_profile import samples_of
 from walras_operator.conditions import listed
 from walras_operator.deadlines.progress import CounterSample, PodProgress, read_progress
 from walras_operator.numbers import LARGEST
@@ -27,11 +27,11 @@ from walras_operator.world import Reference
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from walras.resources.cluster import Pod
-    from walras.resources.kinds import MarketJob, SpeedupProfile
-    from walras.resources.node_allocation import NodeAllocation
-    from walras.resources.terms import Name
-    from walras.snapshot import Snapshot
+    from walras.market.snapshot import Snapshot
+    from walras_api.cluster import Pod
+    from walras_api.job_inputs import Name
+    from walras_api.kinds import MarketJob, SpeedupProfile
+    from walras_api.node_allocation import NodeAllocation
     from walras_operator.validation import Validated
     from walras_operator.world import World
 

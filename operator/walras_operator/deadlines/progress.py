@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from walras.resources.market_job import MOST_PARTS, CountedPart, PodWork
-from walras.resources.status import decimals
-from walras.work_left import MOST_WORK, RunPart, left_by_counter, merged, rate_of
+from walras.speedup.work_left import MOST_WORK, RunPart, left_by_counter, merged, rate_of
+from walras_api.market_job import MOST_PARTS, CountedPart, PodWork
+from walras_api.status import decimals
 from walras_operator.numbers import LARGEST, thousandths
 from walras_operator.recording.lifetimes import seconds_of
 from walras_operator.recording.tally import time_of
@@ -30,7 +30,7 @@ from walras_operator.recording.tally import time_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.work_left import WorkLeft
+    from walras.speedup.work_left import WorkLeft
     from walras_operator.world import Document
 
 PART_SECONDS = 30

@@ -11,10 +11,10 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.forecast import expected_speedup
-from walras.resources.market_job import MOST_UNDERWAY, DeadlineReport
-from walras.snapshot import Job
-from walras.work_left import MOST_WORK
+from walras.analysis.forecast import expected_speedup
+from walras.market.snapshot import Job
+from walras.speedup.work_left import MOST_WORK
+from walras_api.market_job import MOST_UNDERWAY, DeadlineReport
 from walras_operator.allocations import MILLI
 from walras_operator.conditions import ConditionState, Problem, conditions_of, fails, holds
 from walras_operator.deadlines.progress import PodHolding
@@ -27,8 +27,8 @@ from walras_operator.recording.tally import time_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from walras.plan import DeadlineOutcome, Grant, Plan
-    from walras.resources.terms import Name
+    from walras.market.plan import DeadlineOutcome, Grant, Plan
+    from walras_api.job_inputs import Name
     from walras_operator.allocations import Allocations
     from walras_operator.deadlines.follow import FollowedJob, FollowedPod
     from walras_operator.deadlines.progress import PodProgress

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from walras.resources.contract import OPERATOR
+from walras_api.contract import OPERATOR
 from walras_service.failures import BadInput, Failure
 from walras_service.options import kubeconfig_option, namespace_option
 

@@ -15,7 +15,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.contract import API_VERSION, APPLIED_SPEC_ANNOTATION, MARKET_NAME
+from walras_api.contract import API_VERSION, APPLIED_SPEC_ANNOTATION, MARKET_NAME
 from walras_service.api import MERGE
 from walras_service.api_errors import ApiError
 from walras_service.kinds import OURS

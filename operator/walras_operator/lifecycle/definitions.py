@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from walras.resources.definitions import DEFINITIONS, definition_document
+from walras_api.definitions import DEFINITIONS, definition_document
 from walras_service.api_errors import ApiError
 from walras_service.kinds import Kind
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from walras.resources.contract import AGENT_LEASES
+from walras_api.contract import AGENT_LEASES
 from walras_operator.conditions import conditions_of
 from walras_operator.lifecycle.requests import list_all, retry_transient
 from walras_operator.runtime.agent_leases import AgentLeases

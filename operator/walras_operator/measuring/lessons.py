@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from walras.cooper.beliefs import PRIOR_DEVIATION
+from walras.mechanisms.cooper.beliefs import PRIOR_DEVIATION
 from walras_operator.measuring.co_runners import ALONE, UNKNOWN_DEVIATION, CoRunner, penalties_of
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from walras.resources.contract import API_VERSION, MANAGED_BY_LABEL, MARKET_JOB_LABEL, OPERATOR
-from walras.resources.parse import parse_resource
-from walras.resources.speedup_profile import SpeedupProfile
+from walras_api.contract import API_VERSION, MANAGED_BY_LABEL, MARKET_JOB_LABEL, OPERATOR
+from walras_api.parse import parse_resource
+from walras_api.speedup_profile import SpeedupProfile
 from walras_operator.measuring.co_runners import Company
 from walras_operator.measuring.queue import QueueContext, lost_requests, new_requests
 from walras_operator.measuring.reasons import unmeasured_reason
@@ -26,10 +26,10 @@ from walras_operator.world import ProfileWrite, Reference
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from walras.resources.kinds import MarketSpec
-    from walras.resources.market import ProfilingPolicy
-    from walras.resources.node_allocation import ProfilingRequest
-    from walras.resources.terms import Name
+    from walras_api.job_inputs import Name
+    from walras_api.kinds import MarketSpec
+    from walras_api.market import ProfilingPolicy
+    from walras_api.node_allocation import ProfilingRequest
     from walras_operator.conditions import Problem
     from walras_operator.job_outcomes import JobOutcomes
     from walras_operator.world import Document, World

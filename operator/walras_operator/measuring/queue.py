@@ -23,7 +23,7 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from walras.resources.speedup_profile import MOST_MEASUREMENTS, OnlineRequest
+from walras_api.speedup_profile import MOST_MEASUREMENTS, OnlineRequest
 from walras_operator.measuring.lessons import is_alone, lesson, was_measured_alone
 from walras_operator.measuring.record import has_changed
 from walras_operator.measuring.requests import build_request, expiry_of, request_name
@@ -32,10 +32,10 @@ from walras_operator.measuring.times import is_in_future, later
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from walras.resources.market import ProfilingPolicy
-    from walras.resources.node_allocation import NodeAllocation, ProfilingRequest
-    from walras.resources.speedup_profile import OnlineCheck, OnlineFailure, OnlineMeasurement
-    from walras.resources.terms import Name
+    from walras_api.job_inputs import Name
+    from walras_api.market import ProfilingPolicy
+    from walras_api.node_allocation import NodeAllocation, ProfilingRequest
+    from walras_api.speedup_profile import OnlineCheck, OnlineFailure, OnlineMeasurement
     from walras_operator.measuring.co_runners import Company
     from walras_operator.measuring.record import ProfileRecord
     from walras_operator.measuring.subjects import Candidate, Subject

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from walras.diagnosis import diagnose
-from walras.profile import fit_profile
-from walras.rates import RUNTIME_FINDINGS, Progress, rate_on_one_core, samples_of_progress
-from walras.resources.speedup_profile import (
+from walras.speedup.amdahls_law import speedup
+from walras.speedup.diagnosis import diagnose
+from walras.speedup.profile import fit_profile
+from walras.speedup.rates import RUNTIME_FINDINGS, Progress, rate_on_one_core, samples_of_progress
+from walras_api.speedup_profile import (
     MOST_COMPANY,
     MOST_MEASUREMENTS,
     FractionAt,
@@ -30,7 +31,6 @@ from walras.resources.speedup_profile import (
     ProfileFinding,
     SpeedupProfileStatus,
 )
-from walras.speedup import speedup
 from walras_operator.conditions import MAX_REASON, clipped
 from walras_operator.measuring.co_runners import (
     ALONE,
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from decimal import Decimal
 
-    from walras.profile import Sample, SpeedupFit
-    from walras.resources.speedup_profile import CoRunnerProgress, OnlineRequest
+    from walras.speedup.profile import Sample, SpeedupFit
+    from walras_api.speedup_profile import CoRunnerProgress, OnlineRequest
     from walras_operator.conditions import Problem
     from walras_operator.world import Document
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from walras.diagnosis import UNCERTAIN, uncertainties
-from walras.profile import fit_profile
-from walras.rates import Progress, samples_of_progress
-from walras.resources.node_allocation import ProfilingStatus
-from walras.resources.speedup_profile import MOST_SAMPLES
+from walras.speedup.diagnosis import UNCERTAIN, uncertainties
+from walras.speedup.profile import fit_profile
+from walras.speedup.rates import Progress, samples_of_progress
+from walras_api.node_allocation import ProfilingStatus
+from walras_api.speedup_profile import MOST_SAMPLES
 from walras_operator.conditions import Problem, clipped
 from walras_operator.measuring.record import CountedProgress, StoredMeasurement
 from walras_operator.measuring.requests import pod_and_node
@@ -25,8 +25,8 @@ from walras_operator.numbers import figure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.resources.node_allocation import ProfilingSample
-    from walras.resources.speedup_profile import OnlineRequest
+    from walras_api.node_allocation import ProfilingSample
+    from walras_api.speedup_profile import OnlineRequest
 
 MOST_CORES = 8192
 """Most CPUs that Linux supports."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal
 
-from walras.resources.fields import MOST_INT32
-from walras.resources.node_allocation import ProfilingRequest
-from walras.resources.speedup_profile import MOST_SAMPLES
+from walras_api.fields import MOST_INT32
+from walras_api.node_allocation import ProfilingRequest
+from walras_api.speedup_profile import MOST_SAMPLES
 from walras_operator.measuring.times import later
 
 if TYPE_CHECKING:
-    from walras.resources.market import ProfilingPolicy
-    from walras.resources.speedup_profile import OnlineRequest, ProfileSampling
-    from walras.resources.terms import Name
+    from walras_api.job_inputs import Name
+    from walras_api.market import ProfilingPolicy
+    from walras_api.speedup_profile import OnlineRequest, ProfileSampling
     from walras_operator.measuring.subjects import Candidate
 
 MOVE_SECONDS = 1.5

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from decimal import Decimal
 
-    from walras.resources.kinds import SpeedupProfile
-    from walras.resources.speedup_profile import OnlineRequest
-    from walras.resources.terms import Name
+    from walras_api.job_inputs import Name
+    from walras_api.kinds import SpeedupProfile
+    from walras_api.speedup_profile import OnlineRequest
     from walras_operator.measuring.record import CountedProgress, ProfileRecord
     from walras_operator.world import Document, World
 

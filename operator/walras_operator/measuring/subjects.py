@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras.resources.node_allocation import is_address
+from walras_api.node_allocation import is_address
 from walras_operator.measuring.record import EMPTY, read_record
 from walras_operator.world import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from walras.plan import Grant
-    from walras.resources.cluster import Pod
-    from walras.resources.kinds import MarketJob, SpeedupProfile
-    from walras.resources.speedup_profile import ProfileSampling
-    from walras.resources.terms import Name
+    from walras.market.plan import Grant
+    from walras_api.cluster import Pod
+    from walras_api.job_inputs import Name
+    from walras_api.kinds import MarketJob, SpeedupProfile
+    from walras_api.speedup_profile import ProfileSampling
     from walras_operator.enforcement import Enforcement
     from walras_operator.job_outcomes import JobOutcomes
     from walras_operator.measuring.record import ProfileRecord

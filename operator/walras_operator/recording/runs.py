@@ -14,15 +14,15 @@ from dataclasses import replace
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.resources.fields import DECIMAL
-from walras.resources.market_job import (
+from walras_api.auction_weights import finished_runs, records_runs, run_of
+from walras_api.fields import DECIMAL
+from walras_api.market_job import (
     MOST_RUNS,
     MOST_SECONDS,
     MOST_UNDERWAY,
     FinishedRun,
     RunUnderway,
 )
-from walras.resources.preferences import finished_runs, records_runs, run_of
 from walras_operator.allocations import MILLI
 from walras_operator.conditions import listed
 from walras_operator.enforcement import replaced
@@ -33,10 +33,10 @@ from walras_operator.world import Reference
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from walras.resources.cluster import Pod
-    from walras.resources.kinds import MarketJob, MarketSpec
-    from walras.resources.terms import Name
-    from walras.snapshot import Snapshot
+    from walras.market.snapshot import Snapshot
+    from walras_api.cluster import Pod
+    from walras_api.job_inputs import Name
+    from walras_api.kinds import MarketJob, MarketSpec
     from walras_operator.allocations import Allocations, GrantSpec
     from walras_operator.enforcement import Enforcement
     from walras_operator.job_outcomes import JobOutcomes

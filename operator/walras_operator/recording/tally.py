@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.resources.market_job import (
+from walras_api.market_job import (
     MOST_SECONDS,
     WHOLE_SHARE,
     FinishedRun,

@@ -13,8 +13,8 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras.resources.contract import API_VERSION, OPERATOR
-from walras.resources.kinds import KINDS
+from walras_api.contract import API_VERSION, OPERATOR
+from walras_api.kinds import KINDS
 from walras_service.kinds import EVENTS
 
 if TYPE_CHECKING:

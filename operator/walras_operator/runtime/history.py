@@ -25,10 +25,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.accounts import DAY, PLACES, Day, continued, observed, read_day, stored_day
-from walras.blocks import CorruptBlockError
-from walras.history import KINDS, SLOT, STEP, Part, part_of, place_of, samples_of, slot_of
-from walras.resources.contract import accounts_part, history_part
+from walras.outcome.blocks import CorruptBlockError
+from walras.outcome.history import KINDS, SLOT, STEP, Part, part_of, place_of, samples_of, slot_of
+from walras.outcome.hourly_accounts import (
+    DAY,
+    PLACES,
+    Day,
+    continued,
+    observed,
+    read_day,
+    stored_day,
+)
+from walras_api.contract import accounts_part, history_part
 from walras_operator.market_sample import sample_of
 from walras_operator.runtime.history_parts import StoredPart
 from walras_service.api_errors import ApiError
@@ -36,8 +44,8 @@ from walras_service.api_errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from walras.history import MarketSample
-    from walras.resources.market import HistoryPolicy
+    from walras.outcome.history import MarketSample
+    from walras_api.market import HistoryPolicy
     from walras_operator.market_sample import Use
     from walras_operator.runtime.history_parts import HistoryParts
     from walras_operator.runtime.metrics import Metrics

@@ -11,7 +11,7 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras.resources.contract import (
+from walras_api.contract import (
     HISTORY_LABEL,
     HISTORY_START_LABEL,
     HISTORY_WRITE_ANNOTATION,

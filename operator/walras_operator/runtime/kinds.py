@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from walras.resources.contract import AGENT_LEASES, JOB_LABEL
+from walras_api.contract import AGENT_LEASES, JOB_LABEL
 from walras_service.kinds import LEASES, NAMESPACES, NODES, OURS, PODS, WORKLOADS, Kind
 
 if TYPE_CHECKING:

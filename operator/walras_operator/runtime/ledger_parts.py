@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.contract import LEDGER_LABEL, OPERATOR
+from walras_api.contract import LEDGER_LABEL, OPERATOR
 from walras_service.api import METADATA
 from walras_service.api_errors import ApiError
 from walras_service.kinds import CONFIG_MAPS

@@ -11,7 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from walras.resources.cluster import OwnerReference, group_of
+from walras_api.cluster import OwnerReference, group_of
 from walras_operator.recording.lifetimes import read_end
 from walras_operator.workload_jobs import is_plausible, pods_controllers, unread_owners
 from walras_service.api import ONE_METADATA
@@ -21,8 +21,8 @@ from walras_service.kinds import PODS, Kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 
-    from walras.resources.assembly import Objects
-    from walras.resources.selection import Controllers, OwnerKey
+    from walras_api.assembly import Objects
+    from walras_api.selection import Controllers, OwnerKey
     from walras_operator.world import Lifetime, Reference
     from walras_service.api import Api
 

@@ -1,6 +1,6 @@
 """Facts: the operator's cache of the cluster; safe for concurrent use.
 
-Only the fields that `walras.resources` reads are kept of an object, or what is wrong with it.
+Only the fields that `walras_api` reads are kept of an object, or what is wrong with it.
 Objects are kept by UID, because events of two objects of one name may arrive in any order. After a
 write the API server's answer is cached, unless the object was deleted since, and older watch events
 are ignored by their resourceVersion, which is compared as a number between versions of one object
@@ -14,12 +14,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.assembly import Objects
-from walras.resources.cluster import Pod
-from walras.resources.contract import MARKET_NAME
-from walras.resources.model import Resource
-from walras.resources.parse import ResourceError, parse_allocation, parse_object
-from walras.resources.waiting import waiting_method
+from walras_api.assembly import Objects
+from walras_api.cluster import Pod
+from walras_api.contract import MARKET_NAME
+from walras_api.model import Resource
+from walras_api.parse import ResourceError, parse_allocation, parse_object
+from walras_api.waiting import waiting_method
 from walras_operator.runtime.agent_leases import AgentLeases
 from walras_operator.world import MOST_REPORTED, Broken, Reference, World
 from walras_service.kinds import OURS, WORKLOADS
@@ -41,7 +41,7 @@ class CachedObject:
     Attributes:
         name: Namespace and name of the object.
         version: The resourceVersion.
-        value: A model of `walras.resources`, or `Broken` if the object is invalid.
+        value: A model of `walras_api`, or `Broken` if the object is invalid.
         epoch: Epoch of a NodeAllocation; 0 for other kinds.
         reported: Epoch that the node's agent reports to enforce; 0 for other kinds.
     """

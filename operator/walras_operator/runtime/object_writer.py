@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras.resources.contract import API_VERSION, OPERATOR
+from walras_api.contract import API_VERSION, OPERATOR
 from walras_operator.runtime.mirror import CachedAllocation
 from walras_service.api import OPERATIONS
 from walras_service.api_errors import ApiError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import GaugeMetricFamily
 
-from walras.resources.api_object import quantity
+from walras_api.api_object import quantity
 from walras_operator.market_sample import PodUsage, used_by_users
 from walras_service.api_errors import ApiError
 from walras_service.kinds import Kind

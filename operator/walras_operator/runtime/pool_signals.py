@@ -14,17 +14,17 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras.node_pools import node_pools
-from walras.resources.assembly import policy_of, pool_prices_of
+from walras.analysis.node_pools import node_pools
+from walras_api.assembly import policy_of, pool_prices_of
 from walras_operator.pool_averages import PoolAverages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from walras.node_pools import NodePools
-    from walras.plan import Plan
-    from walras.resources.kinds import MarketSpec
-    from walras.snapshot import Snapshot
+    from walras.analysis.node_pools import NodePools
+    from walras.market.plan import Plan
+    from walras.market.snapshot import Snapshot
+    from walras_api.kinds import MarketSpec
     from walras_operator.pool_averages import NodePoolReports
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from walras.resources.contract import OPERATOR, SYSTEM_NAMESPACE
+from walras_api.contract import OPERATOR, SYSTEM_NAMESPACE
 from walras_operator.runtime.debounce import Debounce
 from walras_operator.runtime.health import HealthInputs, liveness_problems, readiness_problems
 from walras_operator.runtime.history import HistoryKeeper

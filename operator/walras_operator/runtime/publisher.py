@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from walras.resources.contract import MARKET_NAME
+from walras_api.contract import MARKET_NAME
 from walras_operator.runtime.events import TokenBucket, event_document, namespace_of
 from walras_operator.runtime.mirror import CachedAllocation
 from walras_operator.runtime.object_writer import ObjectWriter

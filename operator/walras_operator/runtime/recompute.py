@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from walras.resources.market import MarketSpec
+from walras_api.market import MarketSpec
 from walras_operator.last_decision import status_of_market
 from walras_operator.parts import part_names
 from walras_operator.quanta import TIME

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import kopf
 
-from walras.resources.contract import OPERATOR
+from walras_api.contract import OPERATOR
 from walras_operator.runtime import collector
 from walras_operator.runtime.handlers import handlers, kopf_settings
 from walras_operator.runtime.reflector import Reflector

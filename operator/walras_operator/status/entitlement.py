@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from walras.balances import UNIT, with_subtrees
-from walras.explain import explain_shortfall
-from walras.resources.assembly import policy_of
-from walras.resources.entitlement import (
+from walras.market.balances import UNIT, with_subtrees
+from walras.outcome.reasons import explain_shortfall
+from walras_api.assembly import policy_of
+from walras_api.entitlement import (
     MOST_LOANS,
     MOST_SPENDS,
     CoreCredits,
@@ -31,9 +31,9 @@ from walras_operator.numbers import figure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from walras.balances import Balance
-    from walras.plan import MemoryOutcome, Plan, UserOutcome
-    from walras.resources.kinds import EntitlementObject
+    from walras.market.balances import Balance
+    from walras.market.plan import MemoryOutcome, Plan, UserOutcome
+    from walras_api.kinds import EntitlementObject
     from walras_operator.validation import Validated
     from walras_operator.world import Document
 
@@ -207,7 +207,7 @@ def entitlement_status(
         other_spend=figure(sum(each.spend for _, each in rest)) if rest else None,
         conditions=conditions(states, before, now, entitlement.metadata.generation),
     )
-    # These are many, so they are not built as models (`walras.resources.entitlement.NodeSpend`).
+    # These are many, so they are not built as models (`walras_api.entitlement.NodeSpend`).
     by_node = [
         {"node": node, "spend": figure(each.spend), "cores": figure(each.cores)}
         for node, each in spends[:MOST_SPENDS]

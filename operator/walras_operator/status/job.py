@@ -6,7 +6,8 @@ import math
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.market_job import (
+from walras_api.auction_weights import recorded_runs, weights_of
+from walras_api.market_job import (
     MOST_PODS,
     AuctionReport,
     MarketJobStatus,
@@ -15,7 +16,6 @@ from walras.resources.market_job import (
     WeightReport,
     WeightsReport,
 )
-from walras.resources.preferences import recorded_runs, weights_of
 from walras_operator.conditions import MAX_REASON, clipped, conditions, fails, listed
 from walras_operator.numbers import figure
 from walras_operator.status.job_conditions import (
@@ -29,9 +29,9 @@ from walras_operator.status.pod import name_of, pod_result
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.plan import BidOutcome
-    from walras.resources.kinds import MarketJob
-    from walras.resources.preferences import Weight, Weights
+    from walras.market.plan import BidOutcome
+    from walras_api.auction_weights import Weight, Weights
+    from walras_api.kinds import MarketJob
     from walras_operator.job_outcomes import JobOutcomes
     from walras_operator.world import Document
 

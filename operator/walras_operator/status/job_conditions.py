@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras.explain import explain_bid
+from walras.outcome.reasons import explain_bid
 from walras_operator.conditions import ConditionState, Problem, fails, holds, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walras.plan import BidOutcome, Grant
-    from walras.resources.kinds import MarketJob
+    from walras.market.plan import BidOutcome, Grant
+    from walras_api.kinds import MarketJob
     from walras_operator.validation import Validated
     from walras_operator.world import Document
 

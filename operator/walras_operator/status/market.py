@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from walras.plan_quality import proportional_progress
-from walras.resources.contract import MARKET_NAME
-from walras.resources.market import (
+from walras.analysis.plan_quality import proportional_progress
+from walras_api.contract import MARKET_NAME
+from walras_api.market import (
     MOST_NODES,
     MarketSize,
     MarketStatus,
@@ -21,11 +21,11 @@ from walras_operator.numbers import figure, thousandths
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.plan import Plan
-    from walras.plan_quality import PlanQuality
-    from walras.resources.kinds import Market, MarketSpec
-    from walras.resources.market import LedgerReport
-    from walras.snapshot import Snapshot
+    from walras.analysis.plan_quality import PlanQuality
+    from walras.market.plan import Plan
+    from walras.market.snapshot import Snapshot
+    from walras_api.kinds import Market, MarketSpec
+    from walras_api.market import LedgerReport
     from walras_operator.pool_averages import NodePoolReports
     from walras_operator.world import Document
 

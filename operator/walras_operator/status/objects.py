@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.resources.contract import MARKET_NAME
+from walras_api.contract import MARKET_NAME
 from walras_operator.conditions import Problem, conditions, fails
 from walras_operator.recording.runs import runs_without_grants
 from walras_operator.status.changes import events, worth_writing
@@ -17,7 +17,7 @@ from walras_operator.world import StatusWrite, reference_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from walras.resources.kinds import SpeedupProfile
+    from walras_api.kinds import SpeedupProfile
     from walras_operator.job_outcomes import JobOutcomes
     from walras_operator.world import Document, Event, Reference, World
 

@@ -1,6 +1,6 @@
 """Pure: compute the result for one pod of a MarketJob: what it got, at which price, and why.
 
-A result is a `walras.resources.market_job.PodOutcome` as a document for the API server. A large
+A result is a `walras_api.market_job.PodOutcome` as a document for the API server. A large
 cluster has many pods, so their results are not built as models, which would be checked and then
 written as JSON and read again.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walras.colocation import WAITS_FOR_MATCHING
-from walras.resources.waiting import waiting_method
+from walras.placement.colocation import WAITS_FOR_MATCHING
+from walras_api.waiting import waiting_method
 from walras_operator.colocating.status import last_colocation
 from walras_operator.conditions import MAX_REASON, clipped
 from walras_operator.enforcement import Enforcement
@@ -19,9 +19,9 @@ from walras_operator.numbers import figure, thousandths
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.plan import Grant
-    from walras.resources.cluster import Pod
-    from walras.resources.terms import Name
+    from walras.market.plan import Grant
+    from walras_api.cluster import Pod
+    from walras_api.job_inputs import Name
     from walras_operator.job_outcomes import JobOutcomes
     from walras_operator.world import Document
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.speedup_profile import (
+from walras_api.job_inputs import measured_online
+from walras_api.speedup_profile import (
     FractionAt,
     ProfileFinding,
     SpeedupProfileStatus,
     TimeModelReport,
 )
-from walras.resources.terms import measured_online
 from walras_operator.conditions import ConditionState, Problem, conditions, fails, holds
 from walras_operator.measuring.reasons import record_problem
 from walras_operator.measuring.record import measured_status, read_record
@@ -19,7 +19,7 @@ from walras_operator.numbers import figure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.resources.kinds import SpeedupProfile
+    from walras_api.kinds import SpeedupProfile
     from walras_operator.world import Document
 
 AWAITED = Problem(

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from walras.resources.node_allocation import ProfilingStatus
     from walras_agent.daemon.agent import Listener, PlanSource
     from walras_agent.daemon.report import ReconcileReport
+    from walras_api.node_allocation import ProfilingStatus
 
 pytestmark = needs_pods
 

@@ -10,11 +10,11 @@ import pytest
 
 from scripted_api import ScriptedServer
 from waiting import eventually
-from walras.resources.node_allocation import NodeAllocationStatus
 from walras_agent.daemon.api import AgentClient
 from walras_agent.daemon.api_monitor import ApiMonitor
 from walras_agent.daemon.informer import AllocationInformer, ObservedAllocation
 from walras_agent.daemon.publish import StatusPublisher
+from walras_api.node_allocation import NodeAllocationStatus
 from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from machines import machine
-from walras.resources.node_allocation import NodeAllocationStatus
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.health import Health, status_json
 from walras_agent.daemon.listeners import StatusFile, StatusReporter
@@ -24,6 +23,7 @@ from walras_agent.enforce import GroupFailure
 from walras_agent.profiling.request import Fit, MeasurementReport, ProgressSample
 from walras_agent.status import NodeStatus, PodStatus
 from walras_agent.tree import CgroupFile
+from walras_api.node_allocation import NodeAllocationStatus
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walras.resources.node_allocation import ProfilingStatus
-from walras.resources.parse import parse_allocation
 from walras_agent.daemon.state import StateError, open_state
+from walras_api.node_allocation import ProfilingStatus
+from walras_api.parse import parse_allocation
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from walras.speedup import speedup
+from walras.speedup.amdahls_law import speedup
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.report import profiling_status
 from walras_agent.profiling.counters import CounterError

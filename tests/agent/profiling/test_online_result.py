@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from walras.speedup import speedup
+from walras.speedup.amdahls_law import speedup
 from walras_agent.profiling.request import ProgressSample
 from walras_agent.profiling.samples import fit_samples, memory_bandwidth
 

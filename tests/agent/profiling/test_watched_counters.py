@@ -10,7 +10,6 @@ import pytest
 
 from machines import machine
 from waiting import eventually
-from walras.resources.parse import parse_allocation
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.plans import watched_counters
 from walras_agent.daemon.report import ReconcileReport, status_of, topology_of
@@ -23,6 +22,7 @@ from walras_agent.profiling.watched_counters import (
     WatchedCounters,
 )
 from walras_agent.status import NodeStatus
+from walras_api.parse import parse_allocation
 
 if TYPE_CHECKING:
     from walras_agent.profiling.counters import Counter

@@ -5,15 +5,15 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from walras.bid_curve import PricedJob, bid_curve
-from walras.speedup import MIN_FRACTION
+from walras.analysis.bid_curve import PricedJob, bid_curve
+from walras.speedup.amdahls_law import MIN_FRACTION
 from walras_cli.cluster.figures import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from walras.bid_curve import BidPoint
-    from walras.resources.market_job import MarketJobStatus, PodOutcome
+    from walras.analysis.bid_curve import BidPoint
+    from walras_api.market_job import MarketJobStatus, PodOutcome
     from walras_cli.cluster.facts import ApiObject, Facts
 
 _KEPT = 0.001

@@ -11,7 +11,7 @@ from walras_cli.cluster.notes import headline_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from walras.resources.market import (
+    from walras_api.market import (
         MarketStatus,
         NodePoolReport,
         NodesEffectReport,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from walras_cli.cluster.facts import ApiObject, Facts
 
 WITHOUT_VALUES = frozenset({"Auction", "Greedy"})
-"""Mechanisms under which more cores have no value (`walras.node_pools.WITHOUT_VALUES`)."""
+"""Mechanisms under which more cores have no value (`walras.analysis.node_pools.WITHOUT_VALUES`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from walras_cli.cluster.figures import amount, held, number, ready_condition
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from walras.resources.market_job import (
+    from walras_api.market_job import (
         AuctionReport,
         MarketJobStatus,
         PodOutcome,
         WeightReport,
     )
-    from walras.resources.speedup_profile import SpeedupProfileStatus
-    from walras.resources.status import Condition
+    from walras_api.speedup_profile import SpeedupProfileStatus
+    from walras_api.status import Condition
     from walras_cli.cluster.explain.penalties import CoRunnerPenalty
     from walras_cli.cluster.facts import ApiObject, Facts
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras.speedup import speedup
+from walras.speedup.amdahls_law import speedup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

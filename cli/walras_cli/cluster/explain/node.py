@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.api_object import quantity
-from walras.resources.market import CoresPolicy
+from walras_api.api_object import quantity
+from walras_api.market import CoresPolicy
 from walras_cli.cluster.explain.job import Fault
 from walras_cli.cluster.figures import cores_of_cpu, number
 from walras_cli.cluster.top.nodes import NodeRow, node_rows
@@ -14,8 +14,8 @@ from walras_cli.cluster.top.nodes import NodeRow, node_rows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from walras.resources.cluster import Pod
-    from walras.resources.market_job import PodOutcome
+    from walras_api.cluster import Pod
+    from walras_api.market_job import PodOutcome
     from walras_cli.cluster.facts import Facts
 
 

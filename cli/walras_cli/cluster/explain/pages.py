@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from rich.text import Text
 
-from walras.resources.parse import ResourceError, parse_object
-from walras.resources.speedup_profile import SpeedupProfileStatus
+from walras_api.parse import ResourceError, parse_object
+from walras_api.speedup_profile import SpeedupProfileStatus
 from walras_cli.cluster.connection import JOBS, PROFILES, require_namespace
 from walras_cli.cluster.explain.bids import bids_of
 from walras_cli.cluster.explain.cluster import ClusterExplanation, explain_cluster
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from walras.resources.cluster import Pod
-    from walras.resources.market_job import MarketJobStatus
+    from walras_api.cluster import Pod
+    from walras_api.market_job import MarketJobStatus
     from walras_cli.cluster.connection import Cluster
 
 Explanation = JobExplanation | UserExplanation | NodeExplanation | ClusterExplanation

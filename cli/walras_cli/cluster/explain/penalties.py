@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras.resources.speedup_profile import MOST_ERROR
+from walras_api.speedup_profile import MOST_ERROR
 from walras_cli.cluster.figures import number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from walras.resources.speedup_profile import MeasuredPenalty, SpeedupProfileStatus
+    from walras_api.speedup_profile import MeasuredPenalty, SpeedupProfileStatus
     from walras_cli.cluster.facts import ApiObject
 
 WRITTEN = "written"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from walras.plan import format_bytes
+from walras.market.plan import format_bytes
 from walras_cli.cluster.notes import EPOCHS
 from walras_cli.cluster.top.tables import STYLE, cores, memory, state
 from walras_cli.output import decimal, own_and_shared
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from walras.bid_curve import BidPoint
+    from walras.analysis.bid_curve import BidPoint
     from walras_cli.cluster.explain.job import (
         AuctionWeights,
         Budget,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras.resources.market import MarketSpec
+from walras_api.market import MarketSpec
 from walras_cli.cluster.explain.job import Fault, failing
 from walras_cli.cluster.explain.lending import NodeBalance, Partner, balances, together
 from walras_cli.cluster.figures import ready_condition
@@ -15,8 +15,8 @@ from walras_cli.cluster.top.users import UserRow, user_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from walras.bid_curve import BidPoint
-    from walras.resources.entitlement import CoreCredits, Credits, Loan
+    from walras.analysis.bid_curve import BidPoint
+    from walras_api.entitlement import CoreCredits, Credits, Loan
     from walras_cli.cluster.facts import Facts
 
 
@@ -105,8 +105,8 @@ class UserExplanation:
         gib_hours: GiB-hours that others owe it, by its credits above the mean; None if unknown.
         jobs: Jobs that draw on it, if they may be seen.
         faults: Problems of the entitlement.
-        bids: Its purchases at other prices (`walras.bid_curve`); empty unless they are asked for,
-            and can be told.
+        bids: Its purchases at other prices (`walras.analysis.bid_curve`); empty unless they are
+            asked for, and can be told.
         ready: Status of the condition ``Ready``.
         reason: Reason of the condition ``Ready``.
         message: Message of the condition ``Ready``.

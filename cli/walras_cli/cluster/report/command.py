@@ -13,7 +13,7 @@ from walras_cli.cluster.options import target_options
 from walras_service.failures import BadInput, Failure
 
 if TYPE_CHECKING:
-    from walras.accounts import Day
+    from walras.outcome.hourly_accounts import Day
     from walras_cli.cluster.options import Target
 
 WRITTEN = 660

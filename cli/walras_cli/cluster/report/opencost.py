@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.contract import ENTITLEMENT_LABEL
+from walras_api.contract import ENTITLEMENT_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from walras.accounts import COLUMNS, HOUR, OTHERS, HourSums
-from walras.resources.fields import LONGEST_NAME, NAME
+from walras.outcome.hourly_accounts import COLUMNS, HOUR, OTHERS, HourSums
+from walras_api.fields import LONGEST_NAME, NAME
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from walras.accounts import Day
-    from walras.blocks import Values
+    from walras.outcome.blocks import Values
+    from walras.outcome.hourly_accounts import Day
 
 MONTH = "%Y-%m"
 OTHER_USERS = "(others)"

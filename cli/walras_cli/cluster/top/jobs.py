@@ -10,7 +10,7 @@ from walras_cli.cluster.figures import amount, held, number, ready_condition, to
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from walras.resources.market_job import MarketJobStatus, PodOutcome
+    from walras_api.market_job import MarketJobStatus, PodOutcome
     from walras_cli.cluster.facts import ApiObject, Facts
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.api_object import quantity
-from walras.resources.contract import agent_lease
-from walras.resources.supply import why_closed
+from walras_api.api_object import quantity
+from walras_api.contract import agent_lease
+from walras_api.supply import why_closed
 from walras_cli.cluster.figures import number, used_by_node
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.resources.market import NodePrice
-    from walras.resources.node_allocation import NodeAllocationStatus
+    from walras_api.market import NodePrice
+    from walras_api.node_allocation import NodeAllocationStatus
     from walras_cli.cluster.facts import ApiObject, Facts
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from rich.table import Table
 from rich.text import Text
 
-from walras.plan import format_bytes
+from walras.market.plan import format_bytes
 from walras_cli.cluster.top.jobs import per_pod
 from walras_cli.output import decimal
 

@@ -18,7 +18,7 @@ from walras_cli.cluster.figures import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from walras.resources.entitlement import EntitlementStatus
+    from walras_api.entitlement import EntitlementStatus
     from walras_cli.cluster.facts import ApiObject, Facts
 
 

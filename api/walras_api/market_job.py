@@ -1,0 +1,768 @@
+"""MarketJob: the spec and status of a job that takes part in the market."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from walras_api.contract import MANAGED_BY_LABEL, OPERATOR
+from walras_api.fields import (
+    BYTES_OF_UNIT,
+    LONGEST_QUANTITY,
+    QUANTITY,
+    Bytes,
+    DeadlineTime,
+    Fraction,
+    Name,
+    Portion,
+    PositiveDecimal,
+    PositiveInt,
+    Text,
+    Unique,
+    as_quantity,
+    read_quantity,
+)
+from walras_api.model import DEFAULT_NOT_STORED, LabelSelector, Model, Resource, Rule
+from walras_api.status import (
+    Amount,
+    ConditionedStatus,
+    Decimals,
+    MaybeWhole,
+    Status,
+    Time,
+)
+
+MOST_PODS = 250
+"""Pods that a MarketJob's status lists."""
+
+MOST_RUNS = 100
+"""Finished runs that a MarketJob's status keeps: the newest."""
+
+MOST_UNDERWAY = 250
+"""Running pods of a MarketJob whose shares are recorded at a time."""
+
+MOST_PARTS = 16
+"""Parts of a pod's run that are kept to know its rate of progress, before they are merged."""
+
+WHOLE_SHARE = 10**9
+"""The whole of a node's resource, in the units in which a running pod's share is counted."""
+
+MOST_SECONDS = 10**10
+"""Longest time over which shares are summed, some 300 years: sums have 20 digits at most."""
+
+
+LAST_PORT = 65535
+
+LONGEST_PATH = 1024
+"""Characters of the path of a progress counter: a NodeAllocation has those of all its pods."""
+
+LONGEST_METRIC = 253
+"""Characters of the name of a metric that counts progress."""
+
+
+class TargetRef(Model):
+    """A reference to the workload whose pods belong to the job.
+
+    Attributes:
+        api_version: API version of the workload, such as ``batch/v1``.
+        kind: Kind of the workload: any kind that owns pods, or that owns what owns them, such as a
+            Job, a Deployment or a RayJob.
+        name: Name of the workload, in the job's namespace.
+    """
+
+    api_version: Text
+    kind: Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]{0,62}$")]
+    name: Name
+
+
+def _demand(value: object) -> object:
+    return value if value == "measured" else read_quantity(value)
+
+
+Demand = Annotated[
+    Literal["measured"] | int,
+    BeforeValidator(_demand),
+    PlainSerializer(
+        lambda value: value if isinstance(value, str) else as_quantity(value), when_used="json"
+    ),
+    WithJsonSchema(
+        {"type": "string", "maxLength": LONGEST_QUANTITY, "pattern": f"^(measured|{QUANTITY})$"}
+    ),
+]
+"""A quantity of memory in bytes, or ``measured``."""
+
+
+def _in_bytes(quantity: str) -> str:
+    """Return a CEL expression for the bytes of a quantity.
+
+    The API server's own ``quantity()`` is too recent (1.29). Doubles are off by a few parts in
+    10**16, which the rule below allows for.
+    """
+    units = ", ".join(f"'{unit}': {float(scale)!r}" for unit, scale in BYTES_OF_UNIT.items())
+    number, unit = f"{quantity}.find('^[0-9.]+')", f"{quantity}.find('[EPTGMKki]*$')"
+    return f"double({number}) * {{{units}}}[{unit}]"
+
+
+class JobMemory(Model):
+    """A job's demand for memory.
+
+    Attributes:
+        min: Minimum memory for each pod, below which it cannot run.
+        max: Maximum memory for each pod.
+        demand: Memory that each pod could use: an amount, or ``measured`` to have the node's agent
+            estimate it.
+    """
+
+    RULES = (
+        Rule(
+            "has min above max; swap them",
+            f"!has(self.min) || !has(self.max) || "
+            f"{_in_bytes('self.min')} <= {_in_bytes('self.max')} * 1.000000000001",
+            lambda memory: memory.min is None or memory.max is None or memory.min <= memory.max,
+        ),
+    )
+
+    min: Bytes | None = None
+    max: Bytes | None = None
+    demand: Demand = "measured"
+
+
+class AuctionWeights(Model):
+    """Weights of the resources in a job's utility, in shares of its nodes' resources.
+
+    Attributes:
+        cores: Weight of cores: the gain from all cores of its pods' nodes, relative to the other
+            weight.
+        memory: Weight of memory: the gain from all memory of its pods' nodes, relative to the other
+            weight.
+    """
+
+    cores: PositiveDecimal = Decimal(1)
+    memory: PositiveDecimal = Decimal(1)
+
+
+class AuctionRun(Model):
+    """A finished run of a job: its mean shares while it ran, and the utility it reached.
+
+    Attributes:
+        cores: Share of all cores of its nodes, from 0 to 1.
+        memory: Share of all memory of its nodes, from 0 to 1.
+        utility: Utility of the run, such as the inverse of its duration or a throughput, in one
+            unit for all runs.
+    """
+
+    cores: Portion
+    memory: Portion
+    utility: PositiveDecimal
+
+
+class JobAuction(Model):
+    """How a job bids in auctions.
+
+    Attributes:
+        budget: Budget of all pods of the job together, relative to the other jobs of its
+            entitlement.
+        utility: Form of the utility of the shares that its pods hold of their nodes. Linear is the
+            sum of weights times shares; Log is the product of shares raised to the power of their
+            weights, for jobs that need some of every resource.
+        weights: Weights of the resources in the utility. If unset, they are estimated from runs, or
+            equal.
+        runs: Finished runs from which the weights are estimated. An estimate takes three runs or
+            more; for a Log utility, four or more that had a share of both resources.
+        record_runs: Whether pods that succeed are recorded as further runs with utility 1/seconds.
+            Runs are recorded only if both cores and memory are auctioned and no weights are given.
+        minimum_utility: Smallest utility that is useful to the job (its service-level objective).
+            The job pays only if it is reached.
+    """
+
+    budget: PositiveDecimal = Decimal(1)
+    utility: Literal["Linear", "Log"] = "Linear"
+    weights: AuctionWeights | None = None
+    runs: Annotated[list[AuctionRun], Field(max_length=100)] = Field(default_factory=list)
+    record_runs: bool = True
+    minimum_utility: PositiveDecimal | None = None
+
+
+class EnvironmentVariable(Model):
+    """An environment variable of a command.
+
+    Attributes:
+        name: Name of the variable.
+        value: Value of the variable.
+    """
+
+    name: Text
+    value: str = ""
+
+
+class JobData(Model):
+    """Data of a command that runs on one machine, and the samples to profile it on.
+
+    Attributes:
+        path: Path of a folder or a text file. ``{data}`` in the command is replaced by this path,
+            or by the path of a sample.
+        size: Size of the data, in any unit that the command understands. ``{size}`` in the command
+            is replaced by this size, or by the size of a sample.
+        samples: Fractions of the data to profile on.
+    """
+
+    RULES = (
+        Rule(
+            "has both path and size; keep one of them",
+            "!(has(self.path) && has(self.size))",
+            lambda data: data.path is None or data.size is None,
+        ),
+    )
+
+    path: Text | None = None
+    size: PositiveDecimal | None = None
+    samples: Annotated[list[Text], Field(min_length=1, max_length=100)] = Field(
+        default=["2%", "4%", "7%", "10%"]
+    )
+
+
+Port = Annotated[
+    PositiveInt,
+    Field(le=LAST_PORT),
+    WithJsonSchema({"type": "integer", "format": "int32", "minimum": 1, "maximum": LAST_PORT}),
+]
+
+
+class HttpCounter(Model):
+    """A progress counter that a job serves by HTTP at its pod's IP address.
+
+    Attributes:
+        port: Port that the job listens on.
+        path: Path of the page.
+        metric: Name of the metric in a page in the Prometheus text format. If unset, the page must
+            be a single number.
+    """
+
+    port: Port
+    path: Annotated[str, Field(pattern=r"^/[!-~]*$", max_length=LONGEST_PATH)] = "/"
+    metric: (
+        Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$", max_length=LONGEST_METRIC)]
+        | None
+    ) = None
+
+
+CounterFile = Annotated[str, Field(pattern=r"^/[^\x00-\x1f]+$", max_length=LONGEST_PATH)]
+"""Absolute path of a file in a container."""
+
+
+class ProgressSource(Model):
+    """A counter that grows as the job gets work done, in any unit.
+
+    Attributes:
+        file: Path, inside the job's container, of a file whose first word is the counter.
+        http: HTTP endpoint that serves the counter.
+    """
+
+    RULES = (
+        Rule(
+            "names not one source of progress; give either file or http",
+            "has(self.file) != has(self.http)",
+            lambda progress: (progress.file is None) != (progress.http is None),
+        ),
+    )
+
+    file: CounterFile | None = None
+    http: HttpCounter | None = None
+
+
+class JobProgress(ProgressSource):
+    """A counter that grows as the job gets work done, and its value when all work is done.
+
+    Attributes:
+        file: Path, inside the job's container, of a file whose first word is the counter.
+        http: HTTP endpoint that serves the counter.
+        total: Value of the counter when a pod of the job has done all its work. With a deadline,
+            the work that is left follows from it.
+    """
+
+    total: PositiveDecimal | None = None
+
+
+class AvoidedJob(Model):
+    """Jobs that must not share a node with this job.
+
+    Attributes:
+        namespace: Namespace of the jobs; by default, the namespace of this job.
+        name: Name of the MarketJob. If unset, all MarketJobs of the namespace are avoided.
+    """
+
+    namespace: Name | None = None
+    name: Name | None = None
+
+
+class JobColocation(Model):
+    """Requirements of a job on the jobs beside it, where pending pods are placed in pairs.
+
+    Attributes:
+        participate: Whether the job's pods may share a processor. If false, each pod is placed on a
+            processor of its own; pods that Walras does not place can still arrive there.
+        avoid: Jobs whose pods are never placed on the same node as pods of this job.
+    """
+
+    participate: bool = True
+    avoid: Annotated[list[AvoidedJob], Field(max_length=100)] = Field(default_factory=list)
+
+
+class MarketJobSpec(Model):
+    """The desired participation of a job in the market.
+
+    Attributes:
+        entitlement: Name of the entitlement that pays for the job.
+        selector: Label selector of the job's pods, on a cluster.
+        target_ref: Workload that owns the job's pods, on a cluster.
+        command: Program and arguments to run on one machine (``walras local run``).
+        working_dir: Working directory of the command, relative to the folder of the document.
+        env: Environment variables of the command.
+        data: Data that the command processes.
+        work: Weight of the job's speedup among the jobs of its entitlement.
+        parallel_fraction: Parallel fraction F of the job, if it is known.
+        profile: Name of a SpeedupProfile in the job's namespace. If neither this nor
+            ``parallelFraction`` is set, F is measured.
+        program: Name of the program that the job runs. Jobs of a namespace with the same program
+            share the SpeedupProfile of that name, which is made when the first of them is measured,
+            and outlives them. By default, each job is measured by itself.
+        min_cores: Minimum number of cores that are useful to the job.
+        max_cores: Maximum number of cores that the job can use.
+        whole_cores: Whether each pod holds a whole number of cores and shares none; a pod that buys
+            less than one core shares nevertheless. If unset, as the Market says.
+        memory: Demand for memory. If unset, the job does not take part in the division of memory.
+        progress: Progress counter of the job, for measurements while it runs on a cluster, and for
+            its deadline.
+        deadline: Time at which each pod of the job is to be done: a time such as
+            ``2026-12-01T18:00Z``, or the minutes, hours or days from the creation of the MarketJob
+            (on one machine, from the start of the run), such as ``90m``, ``36h`` or ``2d``.
+        auction: How the job bids in auctions.
+        colocation: Requirements on the jobs beside it, where pods are placed in pairs.
+    """
+
+    RULES = (
+        Rule(
+            "has minCores above maxCores; correct one of them",
+            "!has(self.maxCores) || self.minCores <= self.maxCores",
+            lambda spec: spec.max_cores is None or spec.min_cores <= spec.max_cores,
+        ),
+        Rule(
+            "has both parallelFraction and profile; keep one of them",
+            "!(has(self.parallelFraction) && has(self.profile))",
+            lambda spec: spec.parallel_fraction is None or spec.profile is None,
+        ),
+        Rule(
+            "has both program and profile; keep one of them",
+            "!(has(self.program) && has(self.profile))",
+            lambda spec: spec.program is None or spec.profile is None,
+        ),
+        Rule(
+            "has both selector and targetRef; keep one of them",
+            "!(has(self.selector) && has(self.targetRef))",
+            lambda spec: spec.selector is None or spec.target_ref is None,
+        ),
+        Rule(
+            "names neither pods nor a program; give selector or targetRef for a cluster, "
+            "or command for one machine",
+            "has(self.selector) || has(self.targetRef) || has(self.command)",
+            lambda spec: bool(spec.selector or spec.target_ref or spec.command),
+        ),
+    )
+
+    entitlement: Name
+    selector: LabelSelector | None = None
+    target_ref: TargetRef | None = None
+    command: Annotated[list[str], Field(min_length=1, max_length=10000)] | None = None
+    working_dir: Annotated[Text, DEFAULT_NOT_STORED] = "."
+    env: Annotated[
+        list[EnvironmentVariable], Field(max_length=1000), Unique("values for", key="name")
+    ] = Field(default_factory=list)
+    data: Annotated[JobData, DEFAULT_NOT_STORED] = JobData()
+    work: PositiveDecimal = Decimal(1)
+    parallel_fraction: Fraction | None = None
+    profile: Name | None = None
+    program: Name | None = None
+    min_cores: PositiveInt = 1
+    max_cores: PositiveInt | None = None
+    whole_cores: bool | None = None
+    memory: JobMemory | None = None
+    progress: JobProgress | None = None
+    deadline: DeadlineTime | None = None
+    auction: Annotated[JobAuction, DEFAULT_NOT_STORED] = JobAuction()
+    colocation: Annotated[JobColocation, DEFAULT_NOT_STORED] = JobColocation()
+
+
+class UsedProfile(Status):
+    """The parallel fraction that a job bids with, and its origin.
+
+    Attributes:
+        parallel_fraction: Parallel fraction F.
+        source: Origin of F: Given (the job's ``parallelFraction``), Written (a profile's
+            ``parallelFraction``), Measured (a profile's measurements), Online (measured while the
+            job ran) or Assumed (nothing is known).
+        name: Name of the SpeedupProfile; absent if none was used.
+    """
+
+    parallel_fraction: Decimals
+    source: Literal["Given", "Written", "Measured", "Online", "Assumed"]
+    name: str | None = None
+
+
+class PodColocation(Status):
+    """The partner that a pod was placed beside, the cost of sharing, and the advice to its user.
+
+    Attributes:
+        partner: Pod that it was placed beside, as ``namespace/job (pod)``; absent if it has a
+            processor to itself.
+        predicted_penalty: Fraction of its throughput alone that the pod was predicted to lose
+            beside the partner.
+        measured_penalty: Fraction of its throughput alone that its program had been measured to
+            lose beside the partner's program; absent if it was not measured.
+        recommendation: Advice of Cooper's action recommender: Participate, or BreakAway.
+        companion: Pod to break away with: of those that would gain too, the one beside which this
+            pod would lose least; absent if the advice is Participate.
+        gain: Fraction of its throughput alone that breaking away would save; absent if the advice
+            is Participate.
+        exploration: Fraction of its throughput alone that the pod was expected to lose more than
+            beside the policy's choice, or less if negative, so that penalties are measured; absent
+            if the policy chose the partner.
+    """
+
+    partner: str | None = None
+    predicted_penalty: Decimals | None = None
+    measured_penalty: Decimals | None = None
+    recommendation: Literal["Participate", "BreakAway"] = "Participate"
+    companion: str | None = None
+    gain: Decimals | None = None
+    exploration: Decimals | None = None
+
+
+class PodOutcome(Status):
+    """The result of the market for one pod of a job.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        name: Name of the pod.
+        node: Name of its node; absent while it has none.
+        state: State of the pod in the market: Granted (by the market), Enforced (its node's agent
+            enforces the grant), Failed (the agent cannot enforce the grant), Refused (it takes no
+            part in the market) or Waiting (for a node, or for its node to take part again).
+        cores: Cores that it buys in the market.
+        held_cores: Cores that it is to have, in thousandths: whole cores are its own, the rest is a
+            part of the cores that the node's pods share.
+        memory: Memory granted, in bytes; absent if it takes no part in the division of memory.
+        speedup: Predicted speedup at ``cores``.
+        price: Price of a core of its node, relative to the cluster's average.
+        spend: Part of its entitlement's budget that it pays, in cores at the cluster's average
+            price.
+        reason: Explanation of its cores in one sentence, as printed by ``walras explain``.
+        memory_reason: Explanation of its memory in one sentence; absent if it takes no part in the
+            division of memory.
+        colocation: Result of its placement beside another pod; absent if Walras did not place it.
+    """
+
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    name: str
+    node: str | None = None
+    state: Literal["Granted", "Enforced", "Failed", "Refused", "Waiting"]
+    cores: Decimals | None = None
+    held_cores: Decimals | None = None
+    memory: Amount | None = None
+    speedup: Decimals | None = None
+    price: Decimals | None = None
+    spend: Decimals | None = None
+    reason: Annotated[str, Field(max_length=4096)]
+    memory_reason: Annotated[str, Field(max_length=4096)] | None = None
+    colocation: PodColocation | None = None
+
+
+class PodCounts(Status):
+    """The number of a job's pods, by state.
+
+    Attributes:
+        total: Number of pods that are alive.
+        granted: Number of pods that have a grant.
+        enforced: Number of pods whose grant their node's agent enforces.
+        unlisted: Number of pods that did not fit in ``pods``.
+    """
+
+    total: int
+    granted: int
+    enforced: int
+    unlisted: int = 0
+
+
+class WeightReport(Status):
+    """A weight in a job's utility.
+
+    Attributes:
+        value: Weight that the job bids with.
+        lower: Lower end of its 95 % confidence interval; absent unless the weight is estimated.
+        upper: Upper end of its 95 % confidence interval; absent unless the weight is estimated and
+            the runs bound it.
+    """
+
+    value: Decimals
+    lower: Decimals | None = None
+    upper: Decimals | None = None
+
+
+class WeightsReport(Status):
+    """The weights of a job's utility, and their origin.
+
+    Attributes:
+        source: Origin of the weights: Given (by the job), Estimated (from its runs) or Equal (there
+            are too few runs, or they do not differ enough).
+        cause: Reason why weights are Equal: TooFew (runs), TooSimilar (runs, to tell the weight of
+            one resource from that of the other) or NoGain (utility rose with neither share);
+            absent for other sources.
+        runs: Number of runs that an estimate can use. For a Log utility, runs without a share of a
+            resource are left out.
+        recorded: Number of these runs that were recorded in ``runs.finished``; the others are given
+            in the job's spec.
+        cores: Weight of cores.
+        memory: Weight of memory.
+    """
+
+    source: Literal["Given", "Estimated", "Equal"]
+    cause: Literal["TooFew", "TooSimilar", "NoGain"] | None = None
+    runs: int
+    recorded: int = 0
+    cores: WeightReport
+    memory: WeightReport
+
+
+class AuctionReport(Status):
+    """The result of a job's bid in auctions, for all its pods together.
+
+    Attributes:
+        budget: Its part of its entitlement's budget, in cores at the cluster's average price.
+        utility: Predicted utility of what its pods hold: the sum of weights times shares of their
+            nodes if it is Linear, or the product of shares raised to the power of their weights if
+            it is Log.
+        minimum: Minimum utility that the job demands (``minimumUtility``); absent if it demands
+            none.
+        service: How the job is served: Bid (in the pool that is divided by bids) or Leftovers (with
+            what that pool leaves).
+        charge: Current charge: the budget if the job has its minimum utility or, without a minimum,
+            is served by its bid; otherwise 0.
+        weights: Weights of its utility.
+    """
+
+    budget: Decimals
+    utility: Decimals
+    minimum: Decimals | None = None
+    service: Literal["Bid", "Leftovers"]
+    charge: Decimals
+    weights: WeightsReport | None = None
+
+
+class FinishedRun(Status):
+    """A pod that succeeded: what it held, and the utility it reached.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        pod: Name of the pod.
+        finished: Time at which its last container ended.
+        seconds: Duration from the start of its first container until then, in seconds.
+        held_seconds: Seconds for which its node's agent enforced its grants. They are not cut to
+            ``seconds``, which is measured by the node's clock.
+        cores: Mean share of the cores that its node sells over that time, from 0 to 1.
+        memory: Mean share of the memory that its node sells over that time, from 0 to 1.
+        utility: 1 / ``seconds``.
+    """
+
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    pod: str
+    finished: Time
+    seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)]
+    held_seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)]
+    cores: Decimals
+    memory: Decimals
+    utility: Decimals
+
+
+class RunUnderway(Status):
+    """Shares that a running pod has held: sums over past periods, and the current period.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        pod: Name of the pod.
+        held_since: Start of the current period; absent while its grants are not enforced.
+        cores: Share of the cores that its node sells in the current period, in billionths; absent
+            while its grants are not enforced.
+        memory: Share of the memory that its node sells in the current period, in billionths; absent
+            while its grants are not enforced.
+        held_seconds: Total length of past periods, in seconds.
+        core_seconds: Sum over past periods of seconds times billionths of the cores.
+        memory_seconds: Sum over past periods of seconds times billionths of the memory.
+    """
+
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    pod: str
+    held_since: Time | None = None
+    cores: Annotated[int, Field(ge=0, le=WHOLE_SHARE)] | None = None
+    memory: Annotated[int, Field(ge=0, le=WHOLE_SHARE)] | None = None
+    held_seconds: Annotated[int, Field(ge=0, le=MOST_SECONDS)] = 0
+    core_seconds: Amount = "0"
+    memory_seconds: Amount = "0"
+
+
+class RunsReport(Status):
+    """The runs of a job, one for each pod, from which the weights of its utility are estimated.
+
+    Attributes:
+        finished: Newest finished runs, oldest first.
+        underway: Pods that run, or whose end the operator has not looked up yet.
+    """
+
+    finished: Annotated[list[FinishedRun], Field(max_length=MOST_RUNS)] = Field(
+        default_factory=list
+    )
+    underway: Annotated[list[RunUnderway], Field(max_length=MOST_UNDERWAY)] = Field(
+        default_factory=list
+    )
+
+
+class CountedPart(Status):
+    """A part of a pod's run between two readings of its progress counter.
+
+    Attributes:
+        work: Expected work in that part, in seconds on one core: its speedup, summed over time.
+        count: Increase of the counter.
+    """
+
+    work: Decimals
+    count: Decimals
+
+
+class PodWork(Status):
+    """The work that a pod of a job with a deadline has done, and the cores reserved for it.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        pod: Name of the pod.
+        held_since: Start of the current period, in which its grant and speedup are the same; absent
+            while its grant is not enforced.
+        millicores: Thousandths of a core that it holds in the current period.
+        speedup: Expected speedup in the current period.
+        work: Expected work in past periods, in seconds on one core.
+        counter: Last value of its counter that was taken into the parts below.
+        counted_at: Time of that value.
+        counted_work: Expected work until then, in seconds on one core.
+        parts: Parts of its run, from which its progress per second on one core follows.
+        reserved_cores: Cores that are reserved for it; absent if none are.
+        finished: Time at which the pod succeeded; absent while it runs.
+    """
+
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    pod: str
+    held_since: Time | None = None
+    millicores: Annotated[int, Field(ge=0)] | None = None
+    speedup: Decimals | None = None
+    work: Decimals = "0"
+    counter: Decimals | None = None
+    counted_at: Time | None = None
+    counted_work: Decimals | None = None
+    parts: Annotated[list[CountedPart], Field(max_length=MOST_PARTS)] = Field(default_factory=list)
+    reserved_cores: MaybeWhole | None = None
+    finished: Time | None = None
+
+
+class DeadlineReport(Status):
+    """The cores that the deadline of a job takes, and whether it is expected to be met.
+
+    Figures other than ``time``, ``accepted`` and ``reservedCores`` are as of when one of these, the
+    expected finish or a pod has changed visibly.
+
+    Attributes:
+        time: The deadline.
+        accepted: Whether the cores that it takes are reserved, or the market gives them without.
+        needed_cores: Cores that all running pods need from now on; absent if that is not known, or
+            if no number of cores suffices.
+        reserved_cores: Cores that are reserved for all running pods.
+        payable_cores: Cores that the entitlement's budget could reserve, if it is too small.
+        work_left: Expected work left of all running pods, in seconds on one core.
+        work_left_error: Standard error of that.
+        expected_finish: Expected end of the last pod, on the cores that pods have now.
+        earliest_finish: The same if the work left is less by one standard error.
+        latest_finish: The same if the work left is more by one standard error.
+        finished: End of the last pod; absent while one runs.
+        met: Whether all pods ended in time; absent while one runs.
+        pods: Work of each pod.
+    """
+
+    time: Time
+    accepted: bool | None = None
+    needed_cores: Decimals | None = None
+    reserved_cores: MaybeWhole | None = None
+    payable_cores: Decimals | None = None
+    work_left: Decimals | None = None
+    work_left_error: Decimals | None = None
+    expected_finish: Time | None = None
+    earliest_finish: Time | None = None
+    latest_finish: Time | None = None
+    finished: Time | None = None
+    met: bool | None = None
+    pods: Annotated[list[PodWork], Field(max_length=MOST_UNDERWAY)] = Field(default_factory=list)
+
+
+class MarketJobStatus(ConditionedStatus):
+    """The result of the market for a job.
+
+    Attributes:
+        workload: Workload or labels that select its pods, such as ``Job/train``; ``auto
+            (Job/train)`` if the job was made for a labelled workload.
+        profile: Parallel fraction F and its origin.
+        counts: Number of pods by state.
+        cores: Cores that all its pods buy in the market.
+        speedup: Mean predicted speedup of its pods.
+        spend: Total that its pods pay, in cores at the cluster's average price.
+        auction: Result of its bid; absent if nothing is auctioned.
+        runs: Runs of its pods, for the weights of its utility; absent if there are none.
+        deadline: Cores that its deadline takes, and its expected end; absent without a deadline.
+        pods: Result for each pod, by name; ``counts.unlisted`` is the number of pods beyond the end
+            of the list.
+        conditions: Conditions ``Ready``, ``Admitted`` (its entitlement accepts it), ``Profiled``
+            (its speedup is known), ``Selected`` (it has pods, and no other job selects them), for a
+            job with a ``minimumUtility`` ``ObjectiveMet``, for a job with a deadline ``OnTime``
+            (whether it is expected to be met, or was), for a labelled workload with invalid
+            annotations ``AnnotationsValid``, for a job with pods that hold less than the
+            requests that the market keeps ``RequestsKept``, and for a job that is to share no core,
+            with pods that hold less than one, ``WholeCores``.
+    """
+
+    workload: str | None = None
+    profile: UsedProfile | None = None
+    counts: PodCounts | None = None
+    cores: Decimals | None = None
+    speedup: Decimals | None = None
+    spend: Decimals | None = None
+    auction: AuctionReport | None = None
+    runs: RunsReport | None = None
+    deadline: DeadlineReport | None = None
+    pods: Annotated[list[PodOutcome], Field(max_length=MOST_PODS)] = Field(default_factory=list)
+
+
+class MarketJob(Resource):
+    """A job in the market: its pods, who pays for them, and what they can use."""
+
+    kind: Literal["MarketJob"]
+    spec: MarketJobSpec
+
+    @property
+    def profile_name(self) -> str:
+        """Name of the SpeedupProfile that has the job's speedup, if there is one."""
+        return self.spec.profile or self.spec.program or self.metadata.name
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether the operator made it, for a workload with a label."""
+        return self.metadata.labels.get(MANAGED_BY_LABEL) == OPERATOR
+
+
+def full_size(data: JobData) -> float:
+    """Return the size of all of a job's data, in the unit of its samples' sizes."""
+    return 1.0 if data.size is None else float(data.size)

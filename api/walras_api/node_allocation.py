@@ -1,0 +1,392 @@
+"""NodeAllocation: the plan of a node, and the report of its agent."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+from walras_api.fields import Cores, Name, NotNegativeInt, PositiveBytes, PositiveInt, Unique
+from walras_api.market_job import (  # noqa: TC001 - pydantic reads them
+    CounterFile,
+    HttpCounter,
+    ProgressSource,
+)
+from walras_api.model import Model, Resource, Rule
+from walras_api.status import Condition, Status, Time
+
+Number = str
+"""A decimal number as text; like other statuses, this one holds no floating-point numbers."""
+
+MOST_GRANTS = 1000
+"""Maximum number of grants of a node, which is more pods than any node runs."""
+
+MOST_SOCKETS = 256
+"""Maximum number of sockets of a node."""
+
+MIN_MEMORY_GRANT = 1 << 16
+"""Bytes of the smallest memory grant: limits are whole pages, and pages are up to 64 KiB."""
+
+
+def _address(value: str) -> str:
+    """Return an IP address in its usual form; one with a zone is refused, as it is local to a host.
+
+    Raises:
+        ValueError: The text is not such an address.
+    """
+    try:
+        return str(ip_address(value.replace("%", " ")))
+    except ValueError:
+        raise ValueError(f"is {value!r}; write an IP address") from None
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is an IP address that a NodeAllocation can have."""
+    try:
+        _address(text)
+    except ValueError:
+        return False
+    return True
+
+
+IPAddress = Annotated[
+    str,
+    AfterValidator(_address),
+    WithJsonSchema({"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}),
+]
+
+POD_UID = r"^[0-9a-zA-Z-]{1,64}$"
+
+PodUID = Annotated[str, Field(alias="podUID", pattern=POD_UID)]
+"""UID of a pod, as the kubelet names its cgroups."""
+
+
+class PodGrant(Model):
+    """The cores and memory that the market granted to a pod on this node.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        namespace: Namespace of the pod, for information only.
+        name: Name of the pod, for information only.
+        cores: Number of cores in the unit of the plan. Whole cores are exclusive; a remainder is
+            CPU time on shared cores.
+        memory: Memory that the pod may use, at least 64 KiB. If unset, the pod's memory limits are
+            left alone.
+    """
+
+    pod_uid: PodUID
+    namespace: Name = "default"
+    name: Name
+    cores: Cores
+    memory: PositiveBytes | None = None
+
+
+class ProfilingRequest(Model):
+    """A measurement that the agent makes of one running pod.
+
+    Attributes:
+        id: Identifier of this measurement; a new id requests a new measurement.
+        pod_uid: UID of the pod, which must have a grant of whole cores.
+        purpose: Kind of measurement: Speedup varies the pod's cores; Progress only measures its
+            rate on all the cores that it holds.
+        cores: Core counts to measure at, none above the grant; by default, powers of two up to the
+            grant.
+        sample_seconds: Length of each sample, in seconds.
+        repeats: Number of samples at each core count.
+        lease_seconds: Seconds after its last renewal at which the measurement ends on its own.
+        renewals: Number of renewals of the lease; an increase renews it.
+        progress: Progress counter of the job. If unset, the agent counts instructions or CPU time.
+        pod_ip: IP address of the pod, required for a progress counter that is served by HTTP.
+    """
+
+    RULES = (
+        Rule(
+            "counts progress by HTTP without podIP; give the pod's address",
+            "!has(self.progress) || !has(self.progress.http) || has(self.podIP)",
+            lambda asked: (
+                asked.progress is None or asked.progress.http is None or asked.pod_ip is not None
+            ),
+        ),
+    )
+
+    id: Name
+    pod_uid: PodUID
+    purpose: Literal["Speedup", "Progress"] = "Speedup"
+    cores: Annotated[list[PositiveInt], Field(min_length=1, max_length=1000)] | None = None
+    sample_seconds: PositiveInt = 2
+    repeats: PositiveInt = 3
+    lease_seconds: PositiveInt = 120
+    renewals: NotNegativeInt = 0
+    progress: ProgressSource | None = None
+    pod_ip: Annotated[IPAddress | None, Field(alias="podIP")] = None
+
+
+class CounterRequest(Model):
+    """A progress counter of a pod that the agent reads from time to time: a file, or a page.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        file: Path, inside the pod's containers, of a file whose first word is the counter.
+        http: HTTP endpoint that serves the counter, if it is not in a file.
+        pod_ip: IP address of the pod, for a counter that is served by HTTP.
+    """
+
+    pod_uid: PodUID
+    file: CounterFile | None = None
+    http: HttpCounter | None = None
+    pod_ip: Annotated[IPAddress | None, Field(alias="podIP")] = None
+
+
+class NodeAllocationSpec(Model):
+    """The plan of a node, written by the operator.
+
+    Attributes:
+        epoch: Number of the plan, which only increases; agents ignore a plan older than the last.
+        mode: Whether the agent enforces the plan: enforce applies the grants; observe restores the
+            node and reports what would be written.
+        unit: Unit of ``cores``: a physical core with all its hardware threads (core), or a single
+            hardware thread (thread).
+        memory_nodes: NUMA nodes from which pods with exclusive cores allocate memory: any node
+            (any), or only the nodes of their cores (local, by ``cpuset.mems``).
+        grants: Grants of the node's pods, at most one for each pod.
+        profiling: Measurement to make, if any.
+        counters: Progress counters to read and report, of pods with deadlines.
+    """
+
+    RULES = (
+        Rule(
+            "has an epoch before the last one; only a later decision may replace it",
+            "self.epoch >= oldSelf.epoch",
+            None,
+        ),
+    )
+
+    epoch: NotNegativeInt
+    mode: Literal["enforce", "observe"] = "enforce"
+    unit: Literal["core", "thread"] = "core"
+    memory_nodes: Literal["any", "local"] = "any"
+    grants: Annotated[
+        list[PodGrant], Field(max_length=MOST_GRANTS), Unique("grants for the pod", key="podUID")
+    ] = Field(default_factory=list)
+    profiling: ProfilingRequest | None = None
+    counters: Annotated[
+        list[CounterRequest],
+        Field(max_length=MOST_GRANTS),
+        Unique("counters for the pod", key="podUID"),
+    ] = Field(default_factory=list)
+
+
+class NodeAllocationCondition(Condition):
+    """A condition of a NodeAllocation.
+
+    Attributes:
+        type: Aspect that the condition describes: ``Ready`` (the node is as the plan says) or
+            ``PlanAccepted`` (the agent can use the plan).
+        status: Whether the condition holds: True, False or Unknown.
+        reason: Machine-readable reason for the status, in one CamelCase word.
+        message: Explanation for people.
+        last_transition_time: Time at which ``status`` last changed (RFC 3339).
+        observed_generation: Generation of the NodeAllocation that this condition was computed from;
+            absent without a cluster.
+    """
+
+    type: Literal["Ready", "PlanAccepted"]
+
+
+class GrantStatus(Status):
+    """The state of one pod's grant on the node.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        namespace: Namespace of the pod.
+        name: Name of the pod.
+        cpus: CPUs that the pod may use now, as ``0-3,8``; absent while the pod has no container on
+            the node.
+        sockets: Numbers of the sockets that these CPUs are on; absent while the pod has no
+            container on the node.
+        memory: Memory limit that is enforced, in bytes; absent if the pod's memory is left alone.
+        memory_demand: Memory that the pod could use, in bytes, as estimated from kernel statistics;
+            absent if the pod's memory is left alone. It is updated when it grows, or falls by a
+            fifth.
+        state: State of the grant: Enforced, Pending (being applied), Failed (the kernel refused a
+            write) or Absent (the pod has no container on the node).
+        reason: Why the grant is not enforced.
+    """
+
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    namespace: str
+    name: str
+    cpus: str | None = None
+    sockets: Annotated[list[int], Field(max_length=MOST_SOCKETS)] | None = None
+    memory: str | None = None
+    memory_demand: str | None = None
+    state: Literal["Enforced", "Pending", "Failed", "Absent"]
+    reason: str = ""
+
+
+class CorePlace(Status):
+    """The place of a physical core.
+
+    Attributes:
+        socket: Number of its socket.
+        numa_node: Number of its NUMA node.
+        cpus: Its hardware threads among the CPUs that the agent manages, as ``0,24``.
+    """
+
+    socket: int
+    numa_node: int
+    cpus: str
+
+
+MOST_CORES = 4096
+"""Physical cores that a NodeAllocation's status lists, more than any node has."""
+
+
+class NodeTopology(Status):
+    """The processors and memory of the node.
+
+    Attributes:
+        cpus: CPUs that the agent manages, as ``0-47``.
+        cores: Number of physical cores among these CPUs.
+        threads: Number of hardware threads among these CPUs.
+        sockets: Number of sockets.
+        numa_nodes: Number of NUMA nodes with CPUs.
+        reserved: CPUs that are never assigned to a pod exclusively.
+        memory: Memory of the whole node, in bytes.
+        layout: Place of each physical core, sorted by socket, NUMA node and CPU.
+    """
+
+    cpus: str
+    cores: int
+    threads: int
+    sockets: int
+    numa_nodes: int
+    reserved: str = ""
+    memory: str
+    layout: Annotated[list[CorePlace], Field(max_length=MOST_CORES)] = Field(default_factory=list)
+
+
+class PlannedWrite(Status):
+    """A write that the agent would make in mode ``enforce``.
+
+    Attributes:
+        file: Path of the file.
+        value: Text that would be written to the file.
+    """
+
+    file: str
+    value: str
+
+
+class ProfilingSample(Status):
+    """One sample: the progress of a pod over a time at one core count.
+
+    Attributes:
+        cores: Number of cores that the pod used.
+        seconds: Length of the sample, in seconds.
+        progress: Progress that was counted, in the unit of the source.
+    """
+
+    cores: int
+    seconds: Number
+    progress: Number
+
+
+class MeasuredFraction(Status):
+    """The parallel fraction F that follows from one core count (Karp and Flatt).
+
+    Attributes:
+        cores: Core count.
+        fraction: F at this core count.
+    """
+
+    cores: int
+    fraction: Number
+
+
+class ProfilingStatus(Status):
+    """The progress and result of a measurement.
+
+    Attributes:
+        id: Identifier of the request.
+        pod_uid: UID of the pod.
+        state: State of the measurement: Running, Complete, Expired (its lease ran out), Failed, or
+            Cancelled (the request was withdrawn).
+        reason: Why the measurement is not complete.
+        source: Progress counter that was used: instructions, cpuTime, file or http.
+        warnings: Limits of the measurement, and reasons to doubt its result.
+        samples: Samples in the order in which they were taken.
+        planned: Number of samples that the measurement consists of.
+        fractions: Parallel fraction at each core count.
+        mean: Mean of the parallel fraction over core counts.
+        variance: Variance of the parallel fraction over core counts.
+        memory_bandwidth: Memory bandwidth of the pod on all its cores, in gigabytes (10**9 bytes)
+            per second.
+    """
+
+    id: str
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    state: Literal["Running", "Complete", "Expired", "Failed", "Cancelled"]
+    reason: str = ""
+    source: Literal["instructions", "cpuTime", "file", "http"] | None = None
+    warnings: list[str] = Field(default_factory=list)
+    samples: list[ProfilingSample] = Field(default_factory=list)
+    planned: int = 0
+    fractions: list[MeasuredFraction] = Field(default_factory=list)
+    mean: Number | None = None
+    variance: Number | None = None
+    memory_bandwidth: Number | None = None
+
+
+class CounterReading(Status):
+    """The last reading of a pod's progress counter.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        value: Value of the counter; absent before the first reading.
+        time: Time of that reading, by the node's clock.
+        problem: Why the counter cannot be read now.
+    """
+
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    value: Number | None = None
+    time: Time | None = None
+    problem: str = ""
+
+
+class NodeAllocationStatus(Status):
+    """The report of the node's agent.
+
+    Attributes:
+        epoch: Number of the plan that this status describes.
+        enforced_epoch: Number of the last plan that was fully enforced.
+        mode: Mode of the plan.
+        topology: Processors and memory of the node.
+        shared_cpus: CPUs that pods without exclusive cores share.
+        pods: State of each grant.
+        would_write: Writes that mode ``enforce`` would make, reported in mode ``observe``.
+        profiling: Last measurement.
+        counters: Last readings of progress counters.
+        conditions: Conditions ``Ready`` and ``PlanAccepted``.
+    """
+
+    epoch: int | None = None
+    enforced_epoch: int | None = None
+    mode: Literal["enforce", "observe"] = "observe"
+    topology: NodeTopology | None = None
+    shared_cpus: str = ""
+    pods: list[GrantStatus] = Field(default_factory=list)
+    would_write: list[PlannedWrite] = Field(default_factory=list)
+    profiling: ProfilingStatus | None = None
+    counters: list[CounterReading] = Field(default_factory=list)
+    conditions: Annotated[
+        list[NodeAllocationCondition], Unique("conditions of type", key="type")
+    ] = Field(default_factory=list)
+
+
+class NodeAllocation(Resource):
+    """The plan of one node, and its agent's report; cluster-scoped and named after the node."""
+
+    kind: Literal["NodeAllocation"]
+    spec: NodeAllocationSpec

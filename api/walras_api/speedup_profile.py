@@ -1,0 +1,474 @@
+"""SpeedupProfile: the spec and status of how a program speeds up with cores."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from walras_api.fields import (
+    Bytes,
+    Fraction,
+    Name,
+    Portion,
+    PositiveDecimal,
+    PositiveInt,
+    Text,
+    Unique,
+)
+from walras_api.model import Model, Resource, Rule
+from walras_api.status import ConditionedStatus, Decimals, Status, Time
+
+if TYPE_CHECKING:
+    from walras.speedup.diagnosis import Finding
+    from walras.speedup.profile import Sample, SpeedupFit
+
+
+MOST_MEASUREMENTS = 3
+"""Measurements of running pods that a SpeedupProfile's status keeps."""
+
+MOST_SAMPLES = 300
+"""Samples that a SpeedupProfile's status keeps of each measurement."""
+
+MOST_CO_RUNNERS = 100
+"""Co-runners for which a SpeedupProfile's status keeps progress checks: the latest."""
+
+
+MOST_COMPANY = 32
+"""Co-runners during a measurement that a SpeedupProfile's status names."""
+
+MOST_ERROR = 0.1
+"""Error of a measured penalty above which a prediction is better."""
+
+
+class ProfileMeasurement(Model):
+    """The run times of one program at one core count and one data size.
+
+    Any other field is a hardware counter that the machine has: the median over repeats.
+
+    Attributes:
+        cores: Core count.
+        data_size: Fraction of the data as ``10%``, or size of the data as a number.
+        seconds: Wall-clock time of each repeat, in seconds.
+        user_seconds: Median CPU time in user mode, in seconds.
+        system_seconds: Median CPU time in the kernel, in seconds.
+        peak_memory: Largest memory use of all repeats.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    cores: PositiveInt
+    data_size: Text = "100%"
+    seconds: Annotated[list[PositiveDecimal], Field(min_length=1, max_length=1000)]
+    user_seconds: Text | None = None
+    system_seconds: Text | None = None
+    peak_memory: Bytes | None = None
+
+
+class ProfileSampling(Model):
+    """The core counts and data sizes at which a program is, or was, sampled.
+
+    Attributes:
+        cores: Core counts.
+        data_sizes: Fractions of the data as ``10%``, or sizes as numbers.
+        repeats: Number of runs, or samples, at each core count and data size.
+    """
+
+    cores: Annotated[list[PositiveInt], Field(min_length=1, max_length=1000)]
+    data_sizes: Annotated[list[Text], Field(min_length=1, max_length=100)] = Field(default=["100%"])
+    repeats: PositiveInt = 3
+
+
+class Penalty(Model):
+    """The throughput that a program loses beside another program.
+
+    Attributes:
+        profile: Name of the other program's SpeedupProfile, in the same namespace.
+        penalty: 1 - throughput together / throughput alone.
+    """
+
+    profile: Name
+    penalty: Portion
+
+
+class SpeedupProfileSpec(Model):
+    """How a program speeds up with cores: measured run times, or a known parallel fraction.
+
+    Measurements are part of the spec because ``kubectl apply`` drops a status; what follows from
+    them is always computed again.
+
+    Attributes:
+        sampling: Core counts and data sizes to sample, or that were sampled.
+        measurements: Measured run times.
+        parallel_fraction: Parallel fraction F, if it is known without measurements.
+        memory_bandwidth: Memory bandwidth of the program when it runs alone, in gigabytes (10**9
+            bytes) per second.
+        penalties: Throughput that the program was measured to lose beside programs of other
+            profiles in its namespace.
+    """
+
+    RULES = (
+        Rule(
+            "has both measurements and parallelFraction; keep one of them",
+            "!(has(self.measurements) && has(self.parallelFraction))",
+            lambda spec: spec.measurements is None or spec.parallel_fraction is None,
+        ),
+    )
+
+    sampling: ProfileSampling | None = None
+    measurements: Annotated[list[ProfileMeasurement], Field(max_length=1000)] | None = None
+    parallel_fraction: Fraction | None = None
+    memory_bandwidth: PositiveDecimal | None = None
+    penalties: Annotated[
+        list[Penalty], Field(max_length=1000), Unique("penalties beside", key="profile")
+    ] = Field(default_factory=list)
+
+
+class OnlineSample(Status):
+    """One sample: the progress of a running pod over a time at one core count.
+
+    Attributes:
+        cores: Number of cores that the pod used.
+        seconds: Length of the sample, in seconds.
+        progress: Progress that was counted, in the unit of the source.
+    """
+
+    cores: int
+    seconds: Decimals
+    progress: Decimals
+
+
+class OnlineMeasurement(Status):
+    """A measurement of a running pod.
+
+    Attributes:
+        id: Identifier of the request.
+        pod: Name of the pod.
+        pod_uid: UID of the pod.
+        node: Name of the pod's node.
+        finished: Time at which the measurement ended.
+        source: Progress counter that was used: instructions, cpuTime, file or http.
+        samples: Samples in the order in which they were taken.
+        memory_bandwidth: Memory bandwidth of the pod on all its cores, in gigabytes (10**9 bytes)
+            per second; absent if it was not measured.
+        co_runners: Programs of the other pods of the market on the pod's sockets, as
+            ``namespace/profile``; empty if the pod was alone there, absent if that is not known.
+        warnings: Limits of the measurement, and reasons to doubt its result.
+    """
+
+    id: str
+    pod: str
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    node: str
+    finished: Time
+    source: Literal["instructions", "cpuTime", "file", "http"]
+    samples: Annotated[list[OnlineSample], Field(max_length=MOST_SAMPLES)] = Field(
+        default_factory=list
+    )
+    memory_bandwidth: Decimals | None = None
+    co_runners: Annotated[list[str], Field(max_length=MOST_COMPANY)] | None = None
+    warnings: Annotated[list[str], Field(max_length=32)] = Field(default_factory=list)
+
+
+class OnlineRequest(Status):
+    """A measurement that was requested from a node's agent.
+
+    Attributes:
+        id: Identifier of the request in the node's NodeAllocation.
+        pod: Name of the pod.
+        pod_uid: UID of the pod.
+        node: Name of the pod's node.
+        purpose: Kind of measurement: Speedup varies the pod's cores; Progress does not.
+        since: Time at which the measurement was requested.
+        until: Time at which the request is dropped if the node's agent has not answered.
+    """
+
+    id: str
+    pod: str
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    node: str
+    purpose: Literal["Speedup", "Progress"]
+    since: Time
+    until: Time
+
+
+class OnlineFailure(Status):
+    """The failure of the last attempts to measure.
+
+    Attributes:
+        reason: Machine-readable reason, in one CamelCase word; NotMeasured if the attempts failed
+            for different reasons.
+        message: Explanation of the last failure, for people.
+        times: Number of consecutive failures.
+        finished: Time at which the last attempt ended.
+    """
+
+    reason: Annotated[str, Field(pattern=r"^[A-Za-z]{1,63}$")]
+    message: Annotated[str, Field(max_length=4096)]
+    times: int
+    finished: Time
+
+
+class OnlineCheck(Status):
+    """The last progress check: whether a job runs as fast as its profile predicts.
+
+    Attributes:
+        pod: Name of the pod that was checked.
+        cores: Number of cores that the pod had.
+        finished: Time at which the check ended.
+        departure: Relative deviation of measured from predicted progress; absent if they cannot be
+            compared.
+        departures: Number of consecutive checks whose deviation was too large.
+    """
+
+    pod: str
+    cores: int
+    finished: Time
+    departure: Decimals | None = None
+    departures: int = 0
+
+
+class CoRunnerProgress(Status):
+    """Measured against predicted progress on one number of cores, alone or beside one co-runner.
+
+    Attributes:
+        profile: Name of the SpeedupProfile of the only co-runner on the socket; absent for pods
+            that ran alone there.
+        namespace: Namespace of the co-runner's SpeedupProfile; absent for pods that ran alone.
+        cores: Number of cores that the pod used.
+        source: Progress counter: instructions, cpuTime, file or http.
+        together: Whether the prediction is from a measurement of a pod that was not alone. Such
+            progress shows whether the program has changed, but no penalties.
+        ratio: Ratio of measured to predicted progress, as the mean of the last checks.
+        deviation: Standard deviation of a single check; absent if it is not known.
+        looks: Number of checks that the mean is of.
+        finished: Time at which the last check ended.
+    """
+
+    profile: str | None = None
+    namespace: str | None = None
+    cores: int | None = None
+    source: Literal["instructions", "cpuTime", "file", "http"] | None = None
+    together: bool = False
+    ratio: Decimals
+    deviation: Decimals | None = None
+    looks: int
+    finished: Time
+
+
+class OnlineProfile(Status):
+    """Results of measurements of running pods, and the state of the current one.
+
+    Attributes:
+        request: Measurement that is in progress.
+        measurements: Measurements that F follows from, each of one pod, oldest first.
+        failure: Failure of measurements; absent after a successful measurement, or when the job was
+            found to have changed.
+        look_failure: Failure of progress checks; absent after a successful check.
+        check: Last progress check; absent until the first check after the last measurement.
+        co_runners: Progress since the last measurement of pods that were alone on their socket or
+            beside one other pod of the market, by co-runner and number of cores. Measurements of
+            pods that were alone count, too.
+    """
+
+    request: OnlineRequest | None = None
+    measurements: Annotated[list[OnlineMeasurement], Field(max_length=MOST_MEASUREMENTS)] = Field(
+        default_factory=list
+    )
+    failure: OnlineFailure | None = None
+    look_failure: OnlineFailure | None = None
+    check: OnlineCheck | None = None
+    co_runners: Annotated[list[CoRunnerProgress], Field(max_length=MOST_CO_RUNNERS)] = Field(
+        default_factory=list
+    )
+
+
+class FractionAt(Status):
+    """The parallel fraction F that follows from one core count (Karp and Flatt).
+
+    Attributes:
+        cores: Core count.
+        value: F at this core count.
+    """
+
+    cores: int
+    value: Decimals
+
+
+class TimeModelReport(Status):
+    """How the run time grows with the data at one core count.
+
+    Attributes:
+        cores: Core count.
+        form: Form of the model.
+        coefficients: Coefficients of the model, constant first.
+        residual_seconds: Root mean square of the model's residuals, in seconds.
+    """
+
+    cores: int
+    form: str
+    coefficients: Annotated[list[Decimals], Field(max_length=8)]
+    residual_seconds: Decimals
+
+
+class ProfileFinding(Status):
+    """A remark on the quality of a profile.
+
+    Attributes:
+        code: Machine-readable code of the remark.
+        message: Explanation for people.
+    """
+
+    code: str
+    message: str
+
+
+class MeasuredPenalty(Status):
+    """The throughput that a program was measured to lose beside another program.
+
+    Attributes:
+        profile: Name of the other program's SpeedupProfile.
+        namespace: Namespace of the other program's SpeedupProfile.
+        penalty: 1 - throughput together / throughput alone.
+        error: Standard error of the penalty, including that of comparing different numbers of
+            cores.
+        cores: Number of cores on which the program ran beside the other one.
+        source: Progress counter that measures throughput: instructions, cpuTime, file or http. A
+            penalty by cpuTime is reported, but predictions are used: CPU time cannot see that
+            memory is slow.
+        looks: Number of progress checks that the penalty is the mean of.
+        finished: Time at which the last of these checks ended.
+    """
+
+    profile: str
+    namespace: str
+    penalty: Decimals
+    error: Decimals | None = None
+    cores: int | None = None
+    source: Literal["instructions", "cpuTime", "file", "http"]
+    looks: int
+    finished: Time
+
+    @property
+    def counted(self) -> float | None:
+        """The part of the penalty that is not within its error; None if it does not count at all.
+
+        A penalty counts if it is better than a prediction: not if it is by CPU time, which cannot
+        see that memory is slow, and not if it is too uncertain.
+        """
+        penalty, error = float(self.penalty), float(self.error or 0)
+        if self.source == "cpuTime" or not 0 <= error <= MOST_ERROR:
+            return None
+        return min(math.copysign(max(abs(penalty) - error, 0.0), penalty), 1.0)
+
+
+class SpeedupProfileStatus(ConditionedStatus):
+    """Results of a profile's measurements, and measurements of running pods.
+
+    Attributes:
+        source: Origin of F: Written (the spec's ``parallelFraction``), Measured (the spec's
+            measurements) or Online (samples of a running pod).
+        parallel_fraction: Parallel fraction F, as the mean over core counts.
+        whole_data_parallel_fraction: F on all of the data, if it depends on their size.
+        raw_parallel_fraction: F before it was clipped to the range from 0 to 1.
+        variance: Variance of F over core counts, which is small where Amdahl's law fits.
+        parallel_fraction_by_cores: F at each core count.
+        time_models: Model of run time over data size, at each core count.
+        memory_bandwidth: Memory bandwidth of the program when it runs alone, in gigabytes (10**9
+            bytes) per second.
+        penalties: Throughput that the program loses beside programs of other profiles, from
+            progress checks of running pods.
+        online: Measurements of running pods, and their state.
+        findings: Remarks on the quality of the profile.
+        conditions: Condition ``Ready``: whether the profile can be used; if not, why not, or what
+            is awaited.
+    """
+
+    source: Literal["Written", "Measured", "Online"] | None = None
+    parallel_fraction: Decimals | None = None
+    whole_data_parallel_fraction: Decimals | None = None
+    raw_parallel_fraction: Decimals | None = None
+    variance: Decimals | None = None
+    parallel_fraction_by_cores: Annotated[list[FractionAt], Field(max_length=1000)] = Field(
+        default_factory=list
+    )
+    time_models: Annotated[list[TimeModelReport], Field(max_length=1000)] = Field(
+        default_factory=list
+    )
+    memory_bandwidth: Decimals | None = None
+    penalties: Annotated[list[MeasuredPenalty], Field(max_length=1000)] = Field(
+        default_factory=list
+    )
+    online: OnlineProfile | None = None
+    findings: Annotated[list[ProfileFinding], Field(max_length=32)] = Field(default_factory=list)
+
+
+class SpeedupProfile(Resource):
+    """How a program speeds up with cores: measured run times, or a known parallel fraction.
+
+    What follows from measurements is computed once, by modules (and NumPy) that programs which only
+    read documents do not load.
+    """
+
+    kind: Literal["SpeedupProfile"]
+    spec: SpeedupProfileSpec
+
+    @cached_property
+    def fit(self) -> SpeedupFit:
+        """The speedup that the measurements show.
+
+        Raises:
+            ValueError: There are no measurements, or they show no speedup; names the field.
+        """
+        return fit_of(self.spec)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Remarks on the quality of the measurements.
+
+        Raises:
+            ValueError: There are no measurements, or they show no speedup; names the field.
+        """
+        from walras.speedup.diagnosis import diagnose
+
+        return diagnose(samples_of(self.spec), self.fit)
+
+
+def samples_of(spec: SpeedupProfileSpec) -> tuple[Sample, ...]:
+    """Return the measurements as samples to fit.
+
+    Raises:
+        ValueError: A data size is invalid; names the field.
+    """
+    from walras.speedup.profile import Sample
+    from walras.speedup.sizes import DataSize
+
+    samples = []
+    for index, each in enumerate(spec.measurements or ()):
+        try:
+            size = float(DataSize.parse(each.data_size).value)
+        except ValueError as error:
+            raise ValueError(f"spec.measurements[{index}].dataSize: {error}") from error
+        samples.append(Sample(each.cores, size, tuple(map(float, each.seconds))))
+    return tuple(samples)
+
+
+def fit_of(spec: SpeedupProfileSpec) -> SpeedupFit:
+    """Return the speedup that the measurements show.
+
+    Raises:
+        ValueError: There are no measurements, or they show no speedup; names the field.
+    """
+    if not spec.measurements:
+        raise ValueError(
+            "spec: has neither measurements nor parallelFraction; add one, or have it measured"
+        )
+    from walras.speedup.profile import fit_profile
+
+    samples = samples_of(spec)
+    try:
+        return fit_profile(samples)
+    except (ValueError, ArithmeticError) as error:
+        raise ValueError(f"spec.measurements: {error}") from error

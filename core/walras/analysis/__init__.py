@@ -1,0 +1,1 @@
+"""What would come of other nodes, bids or claims, and how good a plan is."""

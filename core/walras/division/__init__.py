@@ -1,0 +1,1 @@
+"""Who gets what: the sale of cores, prices, auctions, memory, and what pods hold."""

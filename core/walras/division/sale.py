@@ -1,0 +1,148 @@
+"""The sale of cores: the jobs that bid, the budgets of their users, and the units that are sold.
+
+The division of cores starts from it: `walras.clearing` opens one for every decision, and
+`walras.analysis.node_pools` one to try other numbers of nodes on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from walras.division.auctions import hold_auctions
+from walras.division.sale_units import sell_single_sockets, sell_whole_nodes
+from walras.market.admission import divide_by_shares
+from walras.market.bounds import bounds_of
+from walras.market.budgets import budgets
+from walras.market.snapshot import WITHOUT_FLOORS
+from walras.mechanisms.amdahl.market import AmdahlMarket
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from walras.division.auctions import AuctionResults
+    from walras.division.sale_units import UnitMarket
+    from walras.market.bounds import Bounds
+    from walras.market.snapshot import Job, Policy, Snapshot
+    from walras.numerics.arrays import Bools, Floats, Integers
+
+
+class Sale(NamedTuple):
+    """The market of k jobs of n users on the m nodes that sell cores, before cores are divided.
+
+    Attributes:
+        by_shares: Part of the cluster of each user by shares alone, by name.
+        parts: Part of the cluster that each user's budget is worth, which also depends on debts.
+        market: Market whose servers are nodes.
+        auctioned: Outcome of auctions; None if nothing is auctioned.
+        units: Market of the units that are sold: whole nodes, or their sockets.
+        bounds: Bounds on the cores of jobs.
+        bounds_of_units: Bounds on the cores of the parts of jobs, which ``units`` sells.
+        whole: Whether each job is to hold whole cores, shape (k,).
+        limits: Most nodes that each user bids on, shape (n,); None if no user has a bound.
+    """
+
+    jobs: Sequence[Job]
+    by_shares: Mapping[str, float]
+    parts: Mapping[str, float]
+    market: AmdahlMarket
+    auctioned: AuctionResults | None
+    units: UnitMarket
+    bounds: Bounds
+    bounds_of_units: Bounds
+    whole: Bools
+    limits: Integers | None
+
+    @property
+    def memory_won(self) -> Floats | None:
+        """Bytes that each job won in auctions, shape (k,); None if there were none."""
+        return None if self.auctioned is None else self.auctioned.memory
+
+
+def open_sale(snapshot: Snapshot, policy: Policy, jobs: Sequence[Job]) -> Sale:
+    """Give users their budgets, hold auctions if the policy has any, and offer cores in units.
+
+    Args:
+        snapshot: Snapshot with the entitlements and the nodes.
+        policy: Mechanisms, and how far debts change budgets.
+        jobs: Jobs that are admitted and have a node, with the fractions that they bid with.
+    """
+    active = {job.entitlement for job in jobs}
+    by_shares = divide_by_shares(snapshot.entitlements, active)
+    parts = budgets(snapshot, policy, active)
+    market = build_market(snapshot, jobs, parts)
+    auctioned = None
+    if "Auction" in {policy.cores, policy.memory} and jobs:
+        auctioned = hold_auctions(market, jobs, snapshot.selling, policy)
+    keeps = policy.cores not in WITHOUT_FLOORS
+    requested = np.array([job.floor if keeps else 0.0 for job in jobs], np.float64)
+    asked = np.array([job.least_cores for job in jobs], np.float64)
+    most = np.array([job.max_cores or np.inf for job in jobs], np.float64)
+    least_part = policy.least_part if keeps else 0.0
+    units = _units(snapshot, policy, market, np.maximum(requested, np.minimum(asked, most)))
+    bounds = bounds_of(market, requested, asked, most, least_part)
+    of_units = bounds
+    if units.market is not market:
+        parts_of = units.to_parts
+        of_units = bounds_of(
+            units.market, parts_of(requested), parts_of(asked), parts_of(most), least_part
+        )
+    return Sale(
+        jobs,
+        by_shares,
+        parts,
+        market,
+        auctioned,
+        units,
+        bounds,
+        of_units,
+        np.array([job.whole_cores for job in jobs], np.bool_),
+        _most_nodes(snapshot, parts),
+    )
+
+
+def build_market(
+    snapshot: Snapshot, jobs: Sequence[Job], parts: Mapping[str, float]
+) -> AmdahlMarket:
+    """Return the market of jobs as arrays; a budget is the cores that a user's part is worth.
+
+    Args:
+        snapshot: Snapshot whose nodes with cores for sale are the servers.
+        jobs: Jobs that are admitted and have a node.
+        parts: Part of the cluster of each entitlement with jobs.
+    """
+    user = {name: index for index, name in enumerate(parts)}
+    server = {node.name: index for index, node in enumerate(snapshot.selling)}
+    capacities = np.array([node.cores for node in snapshot.selling], np.float64)
+    return AmdahlMarket(
+        np.array(list(parts.values())) * (capacities.sum() or 1.0),
+        capacities,
+        np.array([user[job.entitlement] for job in jobs], np.int64),
+        np.array([server[job.node] for job in jobs], np.int64),
+        np.array([job.fraction for job in jobs]),
+        np.array([job.work for job in jobs]),
+    )
+
+
+def _units(snapshot: Snapshot, policy: Policy, market: AmdahlMarket, least: Floats) -> UnitMarket:
+    """Return the units for sale: whole nodes, or their sockets.
+
+    Nodes are sold whole in auctions, where all have one socket, and where users may bid on a
+    limited number of nodes only.
+    """
+    limited = policy.cores == "PriceAnticipating" and any(
+        each.max_nodes is not None for each in snapshot.entitlements
+    )
+    whole = policy.sold_by == "node" or policy.cores == "Auction" or limited
+    if whole or all(node.sockets == 1 for node in snapshot.selling):
+        return sell_whole_nodes(market)
+    return sell_single_sockets(market, snapshot.selling, least)
+
+
+def _most_nodes(snapshot: Snapshot, users: Mapping[str, float]) -> Integers | None:
+    most = {each.name: each.max_nodes for each in snapshot.entitlements}
+    if all(most[name] is None for name in users):
+        return None
+    every = max(len(snapshot.nodes), 1)
+    return np.array([most[name] or every for name in users], np.int64)

@@ -1,0 +1,1 @@
+"""What comes to market: the snapshot, users' rights, money and obligations, and the plan."""

@@ -1,0 +1,1 @@
+"""Arrays, compiled kernels, and division of a capacity within bounds."""

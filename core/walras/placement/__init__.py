@@ -1,0 +1,1 @@
+"""Where waiting jobs go: pairs of jobs that share a socket."""

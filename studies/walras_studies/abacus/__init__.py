@@ -1,0 +1,1 @@
+"""Auctions: what the paper of Abacus draws, and what it compares."""

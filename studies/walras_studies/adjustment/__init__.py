@@ -1,0 +1,1 @@
+"""Bids adjusted by progress, in clusters of programs."""

@@ -1,0 +1,1 @@
+"""The market for cores: what its paper draws, and what it compares."""

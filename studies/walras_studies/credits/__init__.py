@@ -1,0 +1,1 @@
+"""Credits for lent cores and memory, beside clusters without them."""

@@ -1,0 +1,1 @@
+"""What pods hold over a month, and what it is worth."""

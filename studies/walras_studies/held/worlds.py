@@ -1,0 +1,169 @@
+"""Random clusters over a month: users with shares, and pods that come, request cores, and go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras.market.snapshot import Entitlement, Job, Node, Snapshot
+from walras_studies.amdahl.populations import FRACTIONS
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+SHARES, CORES = (1, 1, 2, 3, 5), (4, 8, 16, 32)
+"""Shares of users, and cores of nodes, to draw from."""
+
+THREADS, REQUESTS = (1, 2, 4, 8, 16), (0.0, 0.0, 0.0, 0.25, 0.5, 1.0, 2.0)
+"""Threads of pods, and cores that pods would request, to draw from."""
+
+PODS_OF_CORE = (0.25, 1.5)
+"""Fewest and most pods of a cluster for each of its cores, on average over the month."""
+
+LIFE_HOURS = 48.0
+"""Mean life of a pod."""
+
+LARGEST_REQUEST = 0.7
+"""Part of its share of a node that a user's pods request there at most, together."""
+
+STANDS_IN = (
+    "No data are from a trace. Clusters have three to eight users with 1 to 5 shares, two to four "
+    "nodes of 4 to 32 cores, and 0.25 to 1.5 pods for each core. Pods arrive at random and stay "
+    "for 48 hours on average under every policy. They have 1 to 16 threads, beyond which cores "
+    "are of no use, and parallel fractions as in the study `amdahl`; the market knows both. Four "
+    "in seven would request a quarter of a core to two cores, and do so unless their user's pods "
+    "then requested more than seven tenths of its share of the node. All pods are always busy. "
+    "Speed is the part of a core below one core, and follows Amdahl's law from one core on. A "
+    "user's utility is the mean speed of its pods; what its share alone could give is that of the "
+    "bare entitlement, within its pods' requests, threads and least parts. Cores are those that "
+    "the kernel gives by CPU sets, weights and quotas. *Kubernetes* has weights that follow from "
+    "requests; the time that a pod has no threads for goes to the others by their weights. "
+    "*Static quotas* divide each user's share of a node equally among its pods there. *Whole "
+    "cores* are what users buy on Walras's market, rounded as before by Hamilton's method: pods "
+    "of at least one core have whole ones, and the others share a pool of at least one by weight; "
+    "without the credits that gave back over minutes what rounding took."
+)
+"""Data and assumptions of the study."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod from its arrival to its end.
+
+    Attributes:
+        name: Name of the pod.
+        user: Number of its user.
+        node: Number of its node.
+        start: Hour in which it arrives.
+        end: First hour in which it is gone.
+        fraction: Parallel fraction.
+        threads: Most cores that it can use.
+        request: Cores that it requests; 0 for none.
+    """
+
+    name: str
+    user: int
+    node: int
+    start: float
+    end: float
+    fraction: float
+    threads: int
+    request: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMonth:
+    """A drawn cluster over a month.
+
+    Attributes:
+        shares: Shares of each user.
+        cores: Cores of each node.
+        pods: All pods, sorted by arrival.
+    """
+
+    shares: tuple[int, ...]
+    cores: tuple[int, ...]
+    pods: tuple[Pod, ...]
+
+    def present(self, hour: float) -> list[Pod]:
+        """Return the pods that are present in an hour."""
+        return [pod for pod in self.pods if pod.start <= hour < pod.end]
+
+    def snapshot(self, hour: float) -> Snapshot:
+        """Return the cluster in an hour, without what pods hold then."""
+        return Snapshot(
+            tuple(
+                Entitlement(name_of(user), shares, namespaces=frozenset({name_of(user)}))
+                for user, shares in enumerate(self.shares)
+            ),
+            tuple(Node(f"node-{number}", cores) for number, cores in enumerate(self.cores)),
+            tuple(map(_job, self.present(hour))),
+        )
+
+
+def name_of(user: int) -> str:
+    """Return the name of a user by its number."""
+    return f"user-{user}"
+
+
+def _job(pod: Pod) -> Job:
+    user = name_of(pod.user)
+    return Job(
+        user,
+        pod.name,
+        user,
+        f"node-{pod.node}",
+        pod.fraction,
+        pod=pod.name,
+        max_cores=pod.threads,
+        requested=pod.request,
+        floor=pod.request,
+    )
+
+
+def draw_month(hours: float, seed: list[int]) -> ClusterMonth:
+    """Draw a cluster, which begins with as many pods as it has on average."""
+    random = np.random.default_rng(seed)
+    shares = tuple(int(each) for each in random.choice(SHARES, int(random.integers(3, 9))))
+    cores = tuple(int(each) for each in random.choice(CORES, int(random.integers(2, 5))))
+    number = max(round(float(np.exp(random.uniform(*np.log(PODS_OF_CORE)))) * sum(cores)), 2)
+    later = random.poisson(number * hours / LIFE_HOURS)
+    starts = [0.0] * number + sorted(random.uniform(0.0, hours, later).tolist())
+    pods: list[Pod] = []
+    for start in starts:
+        present = [pod for pod in pods if start < pod.end]
+        pods.append(_arrival(f"pod-{len(pods)}", start, present, shares, cores, random))
+    return ClusterMonth(shares, cores, tuple(pods))
+
+
+def _arrival(
+    name: str,
+    start: float,
+    present: list[Pod],
+    shares: tuple[int, ...],
+    cores: tuple[int, ...],
+    random: Generator,
+) -> Pod:
+    """Return a pod on the less crowded of two random nodes; schedulers do not know the market."""
+    user = int(random.integers(len(shares)))
+    load = [0.0] * len(cores)
+    for pod in present:
+        load[pod.node] += 1 / cores[pod.node]
+    first, second = (int(each) for each in random.integers(len(cores), size=2))
+    node = first if load[first] <= load[second] else second
+    threads = int(random.choice(THREADS))
+    taken = sum(pod.request for pod in present if (pod.user, pod.node) == (user, node))
+    room = LARGEST_REQUEST * shares[user] / sum(shares) * cores[node] - taken
+    request = min(float(random.choice(REQUESTS)), float(threads))
+    return Pod(
+        name,
+        user,
+        node,
+        start,
+        start + float(random.exponential(LIFE_HOURS)),
+        float(random.choice(FRACTIONS)),
+        threads,
+        request if request <= room else 0.0,
+    )

@@ -1,0 +1,1 @@
+"""Memory by credits: what the paper of Karma draws, and what it compares."""

@@ -1,0 +1,1 @@
+"""Gains of users who lie."""

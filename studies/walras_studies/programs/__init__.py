@@ -1,0 +1,1 @@
+"""F and run times of real programs, predicted from samples."""

@@ -1,0 +1,1 @@
+"""The proportional-share market: what its paper draws and proves."""
