@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("core", "api", "service", "node-agent", "operator", "profiler", "cli")
+PACKAGES = ("core", "api", "service", "node-agent", "operator", "profiler", "view", "cli")
 BENCHMARKS = (
     "amdahl_market",
     "amdahl_rivals",

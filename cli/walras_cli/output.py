@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, is_dataclass
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import click
-from pydantic.alias_generators import to_camel
 from rich.box import SIMPLE_HEAD
 
 from walras_service.api_errors import ApiError
@@ -142,35 +140,3 @@ class _Pages:
                 raise
             return [*self._last, Text(f"{error}; retrying every {self._interval:g} s")]
         return self._last
-
-
-def plain(value: Any) -> dict[str, Any]:
-    """Return a dataclass with slots, or a named tuple, as a dictionary."""
-    names = getattr(value, "_fields", None) or value.__slots__
-    return {to_camel(name): number(getattr(value, name)) for name in names}
-
-
-def number(value: Any) -> Any:
-    """Return a value as JSON and YAML can hold it: no infinities, no needless digits, no enums."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(value)
-    if isinstance(value, tuple):
-        return [number(each) for each in value]
-    if isinstance(value, StrEnum):
-        return value.value
-    if isinstance(value, float):
-        return float(f"{value:.9g}") if abs(value) != float("inf") else None
-    return value
-
-
-def own_and_shared(held: float | None) -> str:
-    """Return cores that a pod holds: its own, and its part of shared ones, such as 2 + 0.333."""
-    if held is None:
-        return "-"
-    own, thousandths = divmod(round(held * 1000), 1000)
-    return " + ".join(f"{each:g}" for each in (own, thousandths / 1000) if each) or "0"
-
-
-def decimal(value: float | None, digits: int = 2) -> str:
-    """Return a figure for a table, with a number of decimal places; a dash if it is unknown."""
-    return "-" if value is None else f"{value:.{digits}f}"

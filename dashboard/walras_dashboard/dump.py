@@ -18,13 +18,13 @@ from walras_api.market import MarketStatus
 from walras_api.market_job import MarketJobStatus
 from walras_api.node_allocation import NodeAllocation, NodeAllocationStatus
 from walras_api.parse import ResourceError, parse_allocation, parse_object
-from walras_cli.cluster.facts import ApiObject, Facts
 from walras_cli.documents import InputError, read
 from walras_cli.what_if.changes import default_market, sorted_by_kind
 from walras_dashboard.state import MarketState, Origin
 from walras_operator.decision import decide
 from walras_operator.world import Reference, World
 from walras_service.failures import BadInput
+from walras_view.facts import ApiObject, Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

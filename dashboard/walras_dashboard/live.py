@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
+from walras_cli.cluster.asking import leases_of
+
 from walras_api.contract import MARKET_NAME
 from walras_api.entitlement import EntitlementStatus
 from walras_api.market import MarketStatus
@@ -31,15 +33,15 @@ from walras_cli.cluster.connection import (
     NODE_ALLOCATIONS,
 )
 from walras_cli.cluster.explain.pages import pods_of
-from walras_cli.cluster.facts import ApiObject, Facts, Leases, node_of, operator_namespace
 from walras_cli.cluster.live import world_of
-from walras_cli.cluster.use import NOT_ASKED, Use, use_of
+from walras_cli.cluster.use import use_of
 from walras_dashboard.feed import Feed
 from walras_dashboard.moves import moves
 from walras_dashboard.state import MarketState, Moved, Origin
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 from walras_service.kinds import LEASES, NODES, OURS
+from walras_view.facts import NOT_ASKED, ApiObject, Facts, Leases, Use, node_of, operator_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -412,7 +414,7 @@ class Live:
         status = MarketStatus() if market is None else market.status
         right = None
         try:
-            found = Leases.of(self._cluster, status)
+            found = leases_of(self._cluster, status)
         except ApiError as error:
             if error.reason != "forbidden":
                 raise

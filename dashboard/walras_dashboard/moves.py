@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from walras_api.node_allocation import NodeAllocationStatus
-    from walras_cli.cluster.facts import ApiObject
+    from walras_view.facts import ApiObject
 
 
 def moves(

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from walras_api.entitlement import EntitlementStatus
-    from walras_cli.cluster.explain.lending import Partner
-    from walras_cli.cluster.facts import Facts
-    from walras_cli.cluster.top.jobs import JobRow
-    from walras_cli.cluster.top.nodes import NodeRow
-    from walras_cli.cluster.top.users import UserRow as TopUser
+    from walras_view.explain.lending import Partner
+    from walras_view.facts import Facts
+    from walras_view.rows.jobs import JobRow
+    from walras_view.rows.nodes import NodeRow
+    from walras_view.rows.users import UserRow as TopUser
 
 POOL_LABELS = (
     "cloud.google.com/gke-nodepool",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from walras_cli.cluster.facts import Facts
+from walras_view.facts import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

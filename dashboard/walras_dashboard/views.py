@@ -13,28 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from walras.market.snapshot import CoreMechanism
 from walras_api.market import CoresPolicy
-from walras_cli.cluster.explain.job import explain_job
-from walras_cli.cluster.explain.lending import partners_of_each
-from walras_cli.cluster.explain.node import explain_node
 from walras_cli.cluster.explain.pages import (
     RIGHT_TO_JOBS,
     RIGHT_TO_NODES,
     not_found,
     not_visible,
 )
-from walras_cli.cluster.explain.render import (
-    account_rows,
-    auction_weights,
-    one_more_sentences,
-    partners_sentence,
-    user_facts,
-)
-from walras_cli.cluster.explain.user import explain_user, with_all_below
-from walras_cli.cluster.facts import RIGHT_TO_ENTITLEMENTS
-from walras_cli.cluster.notes import EPOCHS, headline_of, remarks_of, warnings_of
-from walras_cli.cluster.top.jobs import job_row
-from walras_cli.cluster.top.nodes import node_row, prices_of
-from walras_cli.cluster.top.users import user_rows
 from walras_dashboard.curve import curve_of
 from walras_dashboard.models import (
     CpuMove,
@@ -70,21 +54,32 @@ from walras_dashboard.rows import (
     user_of,
 )
 from walras_dashboard.topology import Ownership
+from walras_view.explain.job import explain_job
+from walras_view.explain.lending import partners_of_each
+from walras_view.explain.node import explain_node
+from walras_view.explain.user import explain_user, with_all_below
+from walras_view.facts import RIGHT_TO_ENTITLEMENTS
+from walras_view.notes import EPOCHS, headline_of, remarks_of, warnings_of
+from walras_view.rows.jobs import job_row
+from walras_view.rows.nodes import node_row, prices_of
+from walras_view.rows.users import user_rows
+from walras_view.sentences.job import auction_weights, one_more_sentences
+from walras_view.sentences.user import account_rows, partners_sentence, user_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from walras_api.cluster import Pod
-    from walras_cli.cluster.explain.job import Fault, PodCoRunner, PodReason
-    from walras_cli.cluster.explain.lending import Partner
-    from walras_cli.cluster.explain.node import Holder, NodeExplanation
-    from walras_cli.cluster.explain.user import Quantum
-    from walras_cli.cluster.facts import Facts
-    from walras_cli.cluster.top.jobs import JobRow
-    from walras_cli.cluster.top.nodes import NodeRow
-    from walras_cli.cluster.top.users import UserRow as TopUser
     from walras_dashboard.state import MarketState
     from walras_service.failures import Failure
+    from walras_view.explain.job import Fault, PodCoRunner, PodReason
+    from walras_view.explain.lending import Partner
+    from walras_view.explain.node import Holder, NodeExplanation
+    from walras_view.explain.user import Quantum
+    from walras_view.facts import Facts
+    from walras_view.rows.jobs import JobRow
+    from walras_view.rows.nodes import NodeRow
+    from walras_view.rows.users import UserRow as TopUser
 
 MECHANISMS: tuple[str, ...] = get_args(CoreMechanism)
 

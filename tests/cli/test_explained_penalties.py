@@ -12,10 +12,10 @@ from played_api import PlayedApi
 from seen import decided, seen
 from walras_api.speedup_profile import SpeedupProfileStatus
 from walras_cli.cluster.connection import Cluster
-from walras_cli.cluster.explain.job import JobExplanation, explain_job
 from walras_cli.cluster.explain.pages import page_of
 from walras_cli.cluster.explain.render import render_job
-from walras_cli.cluster.facts import ApiObject
+from walras_view.explain.job import JobExplanation, explain_job
+from walras_view.facts import ApiObject
 from worlds import NOW, entitlement, job, market, node, pod, profile
 
 if TYPE_CHECKING:

@@ -16,15 +16,16 @@ from rich.console import Console
 
 from seen import decided, seen
 from walras.analysis import node_pools
-from walras_cli.cluster.explain.bids import bids_of
-from walras_cli.cluster.explain.cluster import WITHOUT_VALUES, ClusterExplanation, explain_cluster
 from walras_cli.cluster.explain.render import render_user
-from walras_cli.cluster.explain.render_pools import pool_sentences, render_cluster
-from walras_cli.cluster.explain.user import explain_user
+from walras_cli.cluster.explain.render_pools import render_cluster
 from walras_cli.main import main
 from walras_operator.decision import decide
 from walras_operator.pool_averages import PoolAverages
 from walras_operator.runtime.pool_signals import PoolSignals
+from walras_view.explain.bids import bids_of
+from walras_view.explain.pools import WITHOUT_VALUES, ClusterExplanation, explain_cluster
+from walras_view.explain.user import explain_user
+from walras_view.sentences.pools import pool_sentences
 from worlds import entitlement, job, market, node, outcome, pod, world
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from walras_cli.cluster.facts import Facts
     from walras_operator.world import Document
+    from walras_view.facts import Facts
 
 ROOT = Path(__file__).parents[2]
 LABEL = "karpenter.sh/nodepool"

@@ -14,14 +14,14 @@ from rich.console import Console
 from seen import decided, seen
 from walras_api.contract import COLOCATION_GATE
 from walras_api.market_job import MarketJobStatus, PodColocation
-from walras_cli.cluster.explain.job import explain_job
-from walras_cli.cluster.explain.lending import balances, together
-from walras_cli.cluster.explain.margin import Buyer, one_more
-from walras_cli.cluster.explain.node import explain_node
 from walras_cli.cluster.explain.render import render_job, render_user
-from walras_cli.cluster.explain.user import CoreCreditFigures, MemoryLoan, explain_user
-from walras_cli.cluster.top.users import user_rows
 from walras_operator.decision import decide
+from walras_view.explain.job import explain_job
+from walras_view.explain.lending import balances, together
+from walras_view.explain.margin import Buyer, one_more
+from walras_view.explain.node import explain_node
+from walras_view.explain.user import CoreCreditFigures, MemoryLoan, explain_user
+from walras_view.rows.users import user_rows
 from worlds import enforced, entitlement, job, market, node, outcome, pod, profile
 
 if TYPE_CHECKING:

@@ -10,19 +10,22 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from walras_cli.cluster.asking import facts_of
 
 from walras_api.contract import MARKET_NAME
 from walras_api.market import EpochReport, MarketStatus
-from walras_cli.cluster.facts import Leases, facts_of
+from walras_cli.cluster import asking
 from walras_cli.cluster.history import HistoryReader, namespace_of_operator
 from walras_cli.cluster.live import world_of
 from walras_service.api_errors import ApiError
 from walras_service.kinds import LEASES, OURS
+from walras_view.facts import Leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from walras_cli.cluster.facts import Wanted
+    from walras_cli.cluster.asking import Wanted
+
     from walras_operator.world import Document
     from walras_service.kinds import Kind
 
@@ -71,7 +74,7 @@ class FakeCluster:
 def leases_of(*leases: Document, named: str = "", decided: bool = True) -> Leases:
     cluster: Any = FakeCluster(*leases)
     epoch = EpochReport.read(EPOCH) if decided else None
-    return Leases.of(cluster, MarketStatus(operator_namespace=named or None, epoch=epoch))
+    return asking.leases_of(cluster, MarketStatus(operator_namespace=named or None, epoch=epoch))
 
 
 def own(namespace: str, renewed: timedelta) -> tuple[Document, ...]:

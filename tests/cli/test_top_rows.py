@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from seen import NOW, decided, seen
-from walras_cli.cluster.facts import Leases
-from walras_cli.cluster.notes import headline_of, remarks_of, warnings_of
-from walras_cli.cluster.top.jobs import PodRow, job_rows, per_pod
-from walras_cli.cluster.top.nodes import node_rows
 from walras_cli.cluster.top.page import TableOptions, TopPage
-from walras_cli.cluster.top.users import UserRow, user_rows
-from walras_cli.cluster.use import Use, Used
+from walras_view.facts import Leases, Use, Used
+from walras_view.notes import headline_of, remarks_of, warnings_of
+from walras_view.rows.jobs import PodRow, job_rows, per_pod
+from walras_view.rows.nodes import node_rows
+from walras_view.rows.users import UserRow, user_rows
 from worlds import enforced, entitlement, job, market, node, pod
 
 if TYPE_CHECKING:

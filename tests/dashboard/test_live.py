@@ -13,11 +13,11 @@ from dashboards import decided
 from played_api import PlayedApi
 from waiting import eventually
 from walras_cli.cluster.connection import Cluster
-from walras_cli.cluster.facts import Leases
 from walras_dashboard import live as dashboard_live
 from walras_dashboard.live import Live, SharedObjects
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
+from walras_view.facts import Leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +151,7 @@ def test_leases_are_looked_at_again_after_any_error(
             raise problem
         return Leases(known=True, operator_alive=True)
 
-    monkeypatch.setattr(Leases, "of", of)
+    monkeypatch.setattr("walras_dashboard.live.leases_of", of)
     assert eventually(lambda: live.state().facts.leases.operator_alive)
 
 

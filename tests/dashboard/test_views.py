@@ -10,12 +10,12 @@ from dashboards import EXAMPLE, decided
 from walras_api.node_allocation import CorePlace, NodeAllocationStatus, NodeTopology
 from walras_api.parse import parse_resource
 from walras_api.speedup_profile import SpeedupProfile
-from walras_cli.cluster.explain.lending import balances, partners_of_each, together
 from walras_dashboard.curve import measured_points
 from walras_dashboard.dump import Dump, facts_in
 from walras_dashboard.models import Owner
 from walras_dashboard.topology import Ownership
 from walras_dashboard.views import JobQuery, Views
+from walras_view.explain.lending import balances, partners_of_each, together
 
 pytestmark = pytest.mark.system
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
-PARTS = ["service", "node-agent", "profiler", "operator", "cli", "dashboard", "studies"]
+PARTS = ["service", "node-agent", "profiler", "operator", "view", "cli", "dashboard", "studies"]
 """Parts of the product, without the core: there, entries may begin with a symbol of a paper."""
 
 SECTION = re.compile(r"^(?:Args|Attributes):\n((?: .*\n|\n)+)", re.MULTILINE)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTS = ["core", "api", "service", "node-agent", "profiler", "operator", "cli"]
+PARTS = ["core", "api", "service", "node-agent", "profiler", "operator", "view", "cli"]
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -9,8 +9,8 @@ from walras_api.entitlement import EntitlementStatus
 from walras_api.market import MarketStatus
 from walras_api.market_job import MarketJobStatus
 from walras_api.node_allocation import NodeAllocationStatus
-from walras_cli.cluster.facts import ApiObject, Facts, Leases
 from walras_operator.decision import decide
+from walras_view.facts import ApiObject, Facts, Leases
 from worlds import outcome, world
 
 if TYPE_CHECKING:

@@ -110,7 +110,7 @@ class CheckPage:
 
     def document(self) -> dict[str, Any]:
         """Return it for scripts."""
-        from walras_cli.output import plain
+        from walras_view.documents import plain
 
         return {
             "findings": [plain(each) for each in self.found],
@@ -236,7 +236,7 @@ def _agents(seen: Seen) -> Iterator[Finding]:
 def _operator_namespace(markets: Sequence[Document]) -> str:
     from walras_api.contract import MARKET_NAME
     from walras_api.market import MarketStatus
-    from walras_cli.cluster.facts import ApiObject, operator_namespace
+    from walras_view.facts import ApiObject, operator_namespace
 
     used = (each for each in markets if each["metadata"]["name"] == MARKET_NAME)
     statuses = (ApiObject.read(each, MarketStatus).status for each in used)

@@ -25,10 +25,10 @@ from walras.outcome.hourly_accounts import DAY, PLACES, Day, read_day
 from walras_api.contract import MARKET_NAME, accounts_part, history_part
 from walras_api.market import MarketStatus
 from walras_cli.cluster.connection import CONNECTIONS, MARKETS
-from walras_cli.cluster.facts import ApiObject, operator_namespace
 from walras_operator.runtime.history_parts import StoredPart, stored_part
 from walras_service.api_errors import ApiError
 from walras_service.kinds import CONFIG_MAPS
+from walras_view.facts import ApiObject, operator_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from walras_api.market import MarketStatus
+from walras_cli.cluster.asking import leases_of
 from walras_cli.cluster.connection import CONNECTIONS
-from walras_cli.cluster.facts import Leases
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.mirror import Mirror
 from walras_service.api_errors import ApiError
@@ -64,7 +64,7 @@ def world_of(cluster: Cluster) -> World:
 def _agents(cluster: Cluster, world: World) -> frozenset[str] | None:
     """Return nodes whose agent lives; None if one cannot see that."""
     try:
-        leases = Leases.of(cluster, _market_status(world))
+        leases = leases_of(cluster, _market_status(world))
     except ApiError as error:
         if error.reason != "forbidden":
             raise

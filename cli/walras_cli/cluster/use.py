@@ -7,12 +7,12 @@ nodes' agents report is who holds what, and not how busy that is.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from walras_api.api_object import quantity
 from walras_service.api_errors import ApiError
 from walras_service.kinds import Kind
+from walras_view.facts import Use, Used
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,36 +21,6 @@ if TYPE_CHECKING:
 
 NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "nodes")
 POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "pods", namespaced=True)
-
-
-class Used(NamedTuple):
-    """CPUs and memory that a pod or node uses.
-
-    Attributes:
-        cpus: Hardware threads in use, averaged over the window of the metrics source.
-        memory: Memory in use, in bytes.
-    """
-
-    cpus: float
-    memory: int
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """CPUs and memory in use, by pod and by node.
-
-    Attributes:
-        pods: Use by namespace and name; None if unknown.
-        nodes: Use by name of the node; None if unknown.
-        missing: Reason why some use is unknown, and the remedy; empty if all is known.
-    """
-
-    pods: Mapping[tuple[str, str], Used] | None = None
-    nodes: Mapping[str, Used] | None = None
-    missing: tuple[str, ...] = field(default=())
-
-
-NOT_ASKED = Use()
 
 
 def use_of(cluster: Cluster, namespace: str) -> Use:

@@ -15,7 +15,9 @@ from walras.speedup.diagnosis import FindingCode
 from walras_cli.local.documents import NODE
 from walras_cli.local.measure import assumption
 from walras_cli.local.state import FractionSource, Phase
-from walras_cli.output import RULED_STYLE, decimal, number, plain
+from walras_cli.output import RULED_STYLE
+from walras_view.documents import number, plain
+from walras_view.text import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

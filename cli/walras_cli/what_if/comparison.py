@@ -17,12 +17,12 @@ from walras.market.snapshot import ColocationRule, CoreMechanism, MemoryMechanis
 from walras.mechanisms.karma.ledger import KarmaError
 from walras.outcome.reasons import explain_shortfall
 from walras_api.assembly import policy_of, pool_prices_of
-from walras_cli.cluster.explain.cluster import explain_pools
-from walras_cli.output import number, plain
 from walras_cli.what_if.held import as_enforced, machines_of
 from walras_operator.pool_averages import PoolAverages
 from walras_service.failures import BadInput
 from walras_service.untrusted import printable
+from walras_view.documents import number, plain
+from walras_view.explain.pools import explain_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from walras.market.plan import Plan
     from walras.market.snapshot import Policy
     from walras_api.kinds import MarketSpec
-    from walras_cli.cluster.explain.cluster import PoolExplanation
     from walras_cli.what_if.changes import ChangedCluster, Situation
+    from walras_view.explain.pools import PoolExplanation
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from walras.market.plan import format_bytes
 from walras_cli.cluster.explain.render_pools import render_pools
-from walras_cli.output import RULED_STYLE, decimal, own_and_shared
+from walras_cli.output import RULED_STYLE
+from walras_view.text import decimal, own_and_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -11,25 +11,26 @@ from rich.text import Text
 
 from walras_api.parse import ResourceError, parse_object
 from walras_api.speedup_profile import SpeedupProfileStatus
+from walras_cli.cluster.asking import facts_of
 from walras_cli.cluster.connection import JOBS, PROFILES, require_namespace
-from walras_cli.cluster.explain.bids import bids_of
-from walras_cli.cluster.explain.cluster import ClusterExplanation, explain_cluster
-from walras_cli.cluster.explain.job import JobExplanation, explain_job
-from walras_cli.cluster.explain.node import NodeExplanation, explain_node
 from walras_cli.cluster.explain.render import render_job, render_node, render_user
 from walras_cli.cluster.explain.render_pools import render_cluster
-from walras_cli.cluster.explain.user import UserExplanation, explain_user
-from walras_cli.cluster.facts import RIGHT_TO_ENTITLEMENTS, ApiObject, Facts, facts_of
-from walras_cli.cluster.notes import (
+from walras_service.api_errors import ApiError
+from walras_service.failures import BadInput, Failure
+from walras_service.kinds import NODES, PODS
+from walras_view.documents import plain
+from walras_view.explain.bids import bids_of
+from walras_view.explain.job import JobExplanation, explain_job
+from walras_view.explain.node import NodeExplanation, explain_node
+from walras_view.explain.pools import ClusterExplanation, explain_cluster
+from walras_view.explain.user import UserExplanation, explain_user
+from walras_view.facts import RIGHT_TO_ENTITLEMENTS, ApiObject, Facts
+from walras_view.notes import (
     RIGHT_TO_MARKET,
     TO_CREATE_A_MARKET,
     remarks_of,
     warnings_of,
 )
-from walras_cli.output import plain
-from walras_service.api_errors import ApiError
-from walras_service.failures import BadInput, Failure
-from walras_service.kinds import NODES, PODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from walras_cli.cluster.report.sums import NOTICEABLE, CoreHours, GibHours, is_others, rfc3339
 from walras_cli.cluster.top.tables import STYLE
-from walras_cli.output import decimal, plain
+from walras_view.documents import plain
+from walras_view.text import decimal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

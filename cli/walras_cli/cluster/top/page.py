@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.table import Table
 from rich.text import Text
 
+from walras_cli.cluster.asking import facts_of
 from walras_cli.cluster.connection import require_namespace
-from walras_cli.cluster.facts import facts_of
-from walras_cli.cluster.notes import headline_of, remarks_of, warnings_of
 from walras_cli.cluster.top import tables
-from walras_cli.cluster.top.jobs import JobRow, job_rows
-from walras_cli.cluster.top.nodes import NodeRow, node_rows
-from walras_cli.cluster.top.users import UserRow, user_rows
-from walras_cli.output import plain
+from walras_view.documents import plain
+from walras_view.notes import headline_of, remarks_of, warnings_of
+from walras_view.rows.jobs import JobRow, job_rows
+from walras_view.rows.nodes import NodeRow, node_rows
+from walras_view.rows.users import UserRow, user_rows
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from walras_cli.cluster.asking import Wanted
     from walras_cli.cluster.connection import Cluster
-    from walras_cli.cluster.facts import Facts, Wanted
+    from walras_view.facts import Facts
 
 What = Literal["all", "users", "jobs", "nodes"]
 Sort = Literal["name", "entitled", "granted", "used", "price", "utility"]

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from rich.table import Table
 from rich.text import Text
 
-from walras.market.plan import format_bytes
-from walras_cli.cluster.top.jobs import per_pod
-from walras_cli.output import decimal
+from walras_view.rows.jobs import per_pod
+from walras_view.text import cores, decimal, memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from walras_cli.cluster.top.jobs import JobRow
-    from walras_cli.cluster.top.nodes import NodeRow
-    from walras_cli.cluster.top.users import UserRow
+    from walras_view.rows.jobs import JobRow
+    from walras_view.rows.nodes import NodeRow
+    from walras_view.rows.users import UserRow
 
 R = TypeVar("R")
 
@@ -168,16 +167,6 @@ def state(reason: str) -> Text:
     """Return how something is, by its colour too."""
     style = "green" if reason in _GOOD else "yellow" if reason in _WAITING else "red"
     return Text(reason, style=style)
-
-
-def cores(value: float | None) -> str:
-    """Return a number of cores; whole ones without decimals."""
-    return "-" if value is None else f"{value:.2f}".removesuffix(".00")
-
-
-def memory(value: float | None) -> str:
-    """Return bytes in words."""
-    return "-" if value is None else format_bytes(int(value))
 
 
 def _percent(value: float | None) -> str:

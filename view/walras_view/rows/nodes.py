@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from walras_api.api_object import quantity
 from walras_api.contract import agent_lease
 from walras_api.supply import why_closed
-from walras_cli.cluster.figures import number, used_by_node
+from walras_view.figures import number, used_by_node
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras_api.market import NodePrice
     from walras_api.node_allocation import NodeAllocationStatus
-    from walras_cli.cluster.facts import ApiObject, Facts
+    from walras_view.facts import ApiObject, Facts
 
 
 @dataclass(frozen=True, slots=True)

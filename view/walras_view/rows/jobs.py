@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras_cli.cluster.figures import amount, held, number, ready_condition, total, used_by_job
+from walras_view.figures import amount, held, number, ready_condition, total, used_by_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from walras_api.market_job import MarketJobStatus, PodOutcome
-    from walras_cli.cluster.facts import ApiObject, Facts
+    from walras_view.facts import ApiObject, Facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from walras_api.api_object import quantity
 from walras_api.market import CoresPolicy
-from walras_cli.cluster.explain.job import Fault
-from walras_cli.cluster.figures import cores_of_cpu, number
-from walras_cli.cluster.top.nodes import NodeRow, node_rows
+from walras_view.explain.job import Fault
+from walras_view.figures import cores_of_cpu, number
+from walras_view.rows.nodes import NodeRow, node_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from walras_api.cluster import Pod
     from walras_api.market_job import PodOutcome
-    from walras_cli.cluster.facts import Facts
+    from walras_view.facts import Facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from walras_cli.cluster.figures import amount, number, ready_condition
-from walras_cli.cluster.notes import headline_of
+from walras_view.figures import amount, number, ready_condition
+from walras_view.notes import headline_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         NodesEffectReport,
         UserChangeReport,
     )
-    from walras_cli.cluster.facts import ApiObject, Facts
+    from walras_view.facts import ApiObject, Facts
 
 WITHOUT_VALUES = frozenset({"Auction", "Greedy"})
 """Mechanisms under which more cores have no value (`walras.analysis.node_pools.WITHOUT_VALUES`)."""

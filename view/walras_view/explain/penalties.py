@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from walras_api.speedup_profile import MOST_ERROR
-from walras_cli.cluster.figures import number
+from walras_view.figures import number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from walras_api.speedup_profile import MeasuredPenalty, SpeedupProfileStatus
-    from walras_cli.cluster.facts import ApiObject
+    from walras_view.facts import ApiObject
 
 WRITTEN = "written"
 """Source of a penalty in the spec of a SpeedupProfile."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walras_api.market import MarketSpec, MarketStatus
-from walras_cli.cluster.facts import operator_namespace
-from walras_cli.cluster.figures import is_behind
 from walras_service.kinds import OURS
+from walras_view.facts import operator_namespace
+from walras_view.figures import is_behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
-    from walras_cli.cluster.facts import ApiObject, Facts
+    from walras_view.facts import ApiObject, Facts
 
 EPOCHS = 10**9
 """Epochs in a leader term (`walras_operator.runtime.lease`): an epoch divided by it is the term."""

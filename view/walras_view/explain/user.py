@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from walras_api.market import MarketSpec
-from walras_cli.cluster.explain.job import Fault, failing
-from walras_cli.cluster.explain.lending import NodeBalance, Partner, balances, together
-from walras_cli.cluster.figures import ready_condition
-from walras_cli.cluster.top.jobs import JobRow, job_rows
-from walras_cli.cluster.top.users import UserRow, user_rows
+from walras_view.explain.job import Fault, failing
+from walras_view.explain.lending import NodeBalance, Partner, balances, together
+from walras_view.figures import ready_condition
+from walras_view.rows.jobs import JobRow, job_rows
+from walras_view.rows.users import UserRow, user_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from walras.analysis.bid_curve import BidPoint
     from walras_api.entitlement import CoreCredits, Credits, Loan
-    from walras_cli.cluster.facts import Facts
+    from walras_view.facts import Facts
 
 
 GIB = 2**30

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from walras_cli.cluster.figures import (
+from walras_view.figures import (
     ConditionSummary,
     number,
     ready_condition,
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from walras_api.entitlement import EntitlementStatus
-    from walras_cli.cluster.facts import ApiObject, Facts
+    from walras_view.facts import ApiObject, Facts
 
 
 @dataclass(frozen=True, slots=True)

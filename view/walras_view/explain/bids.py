@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from walras.analysis.bid_curve import PricedJob, bid_curve
 from walras.speedup.amdahls_law import MIN_FRACTION
-from walras_cli.cluster.figures import number
+from walras_view.figures import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from walras.analysis.bid_curve import BidPoint
     from walras_api.market_job import MarketJobStatus, PodOutcome
-    from walras_cli.cluster.facts import ApiObject, Facts
+    from walras_view.facts import ApiObject, Facts
 
 _KEPT = 0.001
 """Cores; requests are stated in thousandths, so that less is an error of rounded figures."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras_api.market import CoresPolicy
-from walras_cli.cluster.use import Used
+from walras_view.facts import Used
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from walras_api.market_job import MarketJobStatus, PodOutcome
-    from walras_cli.cluster.facts import ApiObject, Facts
+    from walras_view.facts import ApiObject, Facts
 
 UNIT = CoresPolicy().unit
 

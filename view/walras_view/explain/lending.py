@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from walras_cli.cluster.facts import Facts
+    from walras_view.facts import Facts
 
 VISIBLE = 0.005
 """Cores: half of the last digit that is printed."""

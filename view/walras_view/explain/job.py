@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras_cli.cluster.explain.margin import Buyer, OneMore, one_more
-from walras_cli.cluster.explain.penalties import penalties_of
-from walras_cli.cluster.figures import amount, held, number, ready_condition
+from walras_view.explain.margin import Buyer, OneMore, one_more
+from walras_view.explain.penalties import penalties_of
+from walras_view.figures import amount, held, number, ready_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     )
     from walras_api.speedup_profile import SpeedupProfileStatus
     from walras_api.status import Condition
-    from walras_cli.cluster.explain.penalties import CoRunnerPenalty
-    from walras_cli.cluster.facts import ApiObject, Facts
+    from walras_view.explain.penalties import CoRunnerPenalty
+    from walras_view.facts import ApiObject, Facts
 
 SOURCES: Mapping[str, str] = {
     "Given": "given by spec.parallelFraction",

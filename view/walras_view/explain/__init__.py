@@ -1,0 +1,1 @@
+"""Pure: everything about one job, user, node or node pool, and why it is so."""

@@ -1,0 +1,1 @@
+"""Pure: users, jobs and nodes, each as the row of a table."""

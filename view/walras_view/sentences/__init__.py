@@ -1,0 +1,1 @@
+"""Pure: what is shown of facts, rows and explanations, as sentences for people."""

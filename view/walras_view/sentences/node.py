@@ -1,0 +1,42 @@
+"""Pure: what is said of a node: what it sells, what is used of it, how its agent is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from walras_view.notes import EPOCHS
+from walras_view.text import cores, memory
+
+if TYPE_CHECKING:
+    from walras_view.explain.node import Supply
+    from walras_view.rows.nodes import NodeRow
+
+
+def used_sentence(row: NodeRow) -> str:
+    """Return what everything on a node uses."""
+    if row.used is None:
+        return "unknown"
+    return (
+        f"{cores(row.used)} cores and {memory(row.memory_used)} of memory, "
+        f"by everything on the node"
+    )
+
+
+def agent_sentence(row: NodeRow) -> str:
+    """Return which plan a node's agent has, and which it enforced last."""
+    if row.epoch is None:
+        return "has no plan yet"
+    held = "none yet" if row.enforced_epoch is None else str(row.enforced_epoch % EPOCHS)
+    return f"{row.mode}s plan {row.epoch % EPOCHS}; last plan enforced in full: {held}"
+
+
+def supply_sentence(supply: Supply) -> str:
+    """Return how it comes to what a node sells."""
+    if supply.cpus is None:
+        return "unknown"
+    least = "" if supply.cores == supply.cpus else f" ({cores(supply.cores)} physical cores)"
+    left = "?" if supply.unmanaged is None else cores(supply.unmanaged)
+    return (
+        f"{cores(supply.cpus)} CPUs{least} for pods, less {supply.reserved} that the Market "
+        f"reserves and {left} for pods outside the market"
+    )

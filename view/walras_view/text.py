@@ -1,0 +1,28 @@
+"""Pure: figures as text, in the digits that tables and sentences have."""
+
+from __future__ import annotations
+
+from walras.market.plan import format_bytes
+
+
+def decimal(value: float | None, digits: int = 2) -> str:
+    """Return a figure for a table, with a number of decimal places; a dash if it is unknown."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def own_and_shared(held: float | None) -> str:
+    """Return cores that a pod holds: its own, and its part of shared ones, such as 2 + 0.333."""
+    if held is None:
+        return "-"
+    own, thousandths = divmod(round(held * 1000), 1000)
+    return " + ".join(f"{each:g}" for each in (own, thousandths / 1000) if each) or "0"
+
+
+def cores(value: float | None) -> str:
+    """Return a number of cores; whole ones without decimals."""
+    return "-" if value is None else f"{value:.2f}".removesuffix(".00")
+
+
+def memory(value: float | None) -> str:
+    """Return bytes in words."""
+    return "-" if value is None else format_bytes(int(value))
