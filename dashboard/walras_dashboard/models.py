@@ -1,15 +1,27 @@
 """The JSON API as values: FastAPI derives ``openapi.json`` from these classes.
 
+What ``walras top`` and ``walras explain`` print is part of the answers as it is (`walras_view`);
+here is what the page has beside that.
+
 All numbers are null where they are not known or may not be seen. Cores are in the unit that the
 Market sells, memory is in bytes, and prices are relative to the cluster's average.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from walras_dashboard.state import Moved, Origin
+from walras_view.explain.job import Fault, JobExplanation
+from walras_view.explain.node import Holder, Supply
+from walras_view.explain.user import Quantum
+from walras_view.rows.jobs import JobRow
+from walras_view.rows.nodes import NodeRow
+from walras_view.rows.users import UserRow
 
 Number = float | None
 
@@ -20,22 +32,6 @@ class ApiModel(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, extra="forbid", frozen=True, populate_by_name=True
     )
-
-
-class SourceInfo(ApiModel):
-    """The source of the figures.
-
-    Attributes:
-        kind: A live cluster, a dump of a cluster in a file, or a local run.
-        name: Address of the API server, or names of files.
-        live: Whether the figures change by themselves.
-        namespace: Namespace whose jobs are shown; empty for all that may be seen.
-    """
-
-    kind: Literal["cluster", "file", "local"]
-    name: str
-    live: bool
-    namespace: str
 
 
 class Totals(ApiModel):
@@ -62,102 +58,36 @@ class Totals(ApiModel):
     memory_granted: Number
 
 
-class UserFigures(ApiModel):
-    """Figures of an Entitlement; the figures of a parent are sums of what is below it.
+@dataclass(frozen=True, slots=True)
+class UserSummary(UserRow):
+    """An Entitlement, with what it trades.
 
     Attributes:
-        name: Name of the Entitlement.
-        parent: Entitlement whose budget it divides; null for the whole cluster.
-        depth: Number of Entitlements above it.
-        shares: Shares relative to its siblings.
-        budget_share: Part of the whole cluster, from 0 to 1.
-        state: State in a word, such as Valid.
-        message: State in a sentence.
-        entitled: Cores that its share is worth.
-        bought: Cores that its jobs bought.
-        held: Cores that its jobs hold.
-        used: Cores that its jobs use.
         lent: Cores of its share that others hold.
         borrowed: Cores that it holds of others' shares.
-        memory_entitled: Memory that its share is worth.
-        memory_granted: Memory granted to its jobs.
-        memory_used: Memory that its jobs use.
-        credits: Karma's credits above the mean of all Entitlements; null if some may not be seen.
-        utility: Weighted mean of its jobs' speedups.
-        entitlement_utility: Utility that its share would have without trade.
-        gain: Utility over that at the bare entitlement, less 1.
         price: Mean price that it pays for a core.
-        pods: Number of pods with a grant.
         below: Whether its jobs have less than the utility of its share.
     """
 
-    name: str
-    parent: str | None
-    depth: int
-    shares: int | None
-    budget_share: Number
-    state: str
-    message: str
-    entitled: Number
-    bought: Number
-    held: Number
-    used: Number
-    lent: Number
-    borrowed: Number
-    memory_entitled: Number
-    memory_granted: Number
-    memory_used: Number
-    credits: Number
-    utility: Number
-    entitlement_utility: Number
-    gain: Number
-    price: Number
-    pods: int
+    lent: float | None
+    borrowed: float | None
+    price: float | None
     below: bool
 
 
-class User(UserFigures):
-    """An Entitlement in a list.
+@dataclass(frozen=True, slots=True)
+class NodeSummary(NodeRow):
+    """A node of the cluster, with what it has.
 
     Attributes:
-        jobs: Number of its jobs.
-    """
-
-    jobs: int
-
-
-class NodeSummary(ApiModel):
-    """A node of the cluster, with what it sells.
-
-    Attributes:
-        name: Name of the node.
         pool: Pool of nodes that it belongs to, by a label of its provider; null if it has none.
-        state: State of its agent in a word, such as Enforced.
-        message: State of its agent in a sentence, or why the node sells nothing.
-        cores: Cores for sale.
-        sold: Cores that pods hold.
-        free: Cores for sale that no pod holds.
-        used: Cores that everything on the node uses.
-        price: Price of a core.
-        memory: Memory that pods may use.
-        memory_granted: Memory granted to pods.
+        memory_for_pods: Memory that pods may use.
         agent_alive: Whether its agent renews its Lease; null if that may not be seen.
-        pods: Number of pods with a grant.
     """
 
-    name: str
     pool: str | None
-    state: str
-    message: str
-    cores: Number
-    sold: Number
-    free: Number
-    used: Number
-    price: Number
-    memory: Number
-    memory_granted: Number
+    memory_for_pods: float | None
     agent_alive: bool | None
-    pods: int
 
 
 class Lending(ApiModel):
@@ -183,6 +113,7 @@ class Overview(ApiModel):
         time: Time of the figures (RFC 3339).
         revision: Number that grows with each change.
         source: Source of the figures.
+        namespace: Namespace whose jobs are shown; empty for all that may be seen.
         notes: Figures that are left out, and the way out.
         warnings: Reasons to doubt the figures, and the way out.
         headline: The market in a line; empty if it is not known.
@@ -199,7 +130,8 @@ class Overview(ApiModel):
 
     time: str
     revision: int
-    source: SourceInfo
+    source: Origin
+    namespace: str
     notes: list[str]
     warnings: list[str]
     headline: str
@@ -209,59 +141,9 @@ class Overview(ApiModel):
     core_unit: Literal["core", "thread"]
     epoch: int | None
     totals: Totals
-    users: list[User]
+    users: list[UserSummary]
     nodes: list[NodeSummary]
     lending: list[Lending]
-
-
-class JobFigures(ApiModel):
-    """Figures of a MarketJob.
-
-    Attributes:
-        namespace: Namespace of the job.
-        name: Name of the job.
-        user: Entitlement that pays for it.
-        state: State in a word, such as Enforced.
-        reason: State in a sentence.
-        node: Node of its pods, or their number of nodes; empty without pods.
-        bought: Cores that its pods bought.
-        held: Cores that its pods hold.
-        used: Cores that its pods use.
-        speedup: Mean predicted speedup of its pods.
-        price: Mean price that it pays for a core.
-        spend: Part of its Entitlement's budget that it spends.
-        memory: Memory granted to its pods.
-        memory_used: Memory that its pods use.
-        parallel_fraction: Parallel fraction F that it bids with.
-        source: Source of F: Given, Written, Measured, Online or Assumed.
-    """
-
-    namespace: str
-    name: str
-    user: str
-    state: str
-    reason: str
-    node: str
-    bought: Number
-    held: Number
-    used: Number
-    speedup: Number
-    price: Number
-    spend: Number
-    memory: Number
-    memory_used: Number
-    parallel_fraction: Number
-    source: str | None
-
-
-class JobSummary(JobFigures):
-    """A MarketJob in a list.
-
-    Attributes:
-        pods: Number of its pods that are alive.
-    """
-
-    pods: int
 
 
 class JobPage(ApiModel):
@@ -275,23 +157,7 @@ class JobPage(ApiModel):
 
     revision: int
     total: int
-    jobs: list[JobSummary]
-
-
-class FailedCondition(ApiModel):
-    """A condition that does not hold.
-
-    Attributes:
-        object: Object that has the problem.
-        condition: Type of the condition.
-        reason: Reason in a word.
-        message: The field or object to change, and how.
-    """
-
-    object: str
-    condition: str
-    reason: str
-    message: str
+    jobs: list[JobRow]
 
 
 class Owner(ApiModel):
@@ -365,88 +231,24 @@ class Pool(ApiModel):
     owners: list[Owner]
 
 
-class NodeGrant(ApiModel):
+@dataclass(frozen=True, slots=True)
+class NodeGrant(Holder):
     """Cores and memory that a pod has of a node.
 
     Attributes:
-        namespace: Namespace of the pod.
-        pod: Name of the pod.
-        job: Its MarketJob; null if that may not be seen.
-        user: Its Entitlement; null if that may not be seen.
-        cores: Cores granted; a part of one in thousandths.
-        cpus: Numbers of the CPUs that the agent assigned.
-        memory: Memory granted.
         memory_limit: Limit that the agent enforces.
         memory_used: Memory that the pod uses.
-        spend: Part of its Entitlement's budget that it spends.
-        state: State of the grant, as the agent reports it.
-        reason: Why it is not enforced.
     """
 
-    namespace: str
-    pod: str
-    job: str | None
-    user: str | None
-    cores: float
-    cpus: str | None
-    memory: Number
-    memory_limit: Number
-    memory_used: Number
-    spend: Number
-    state: str
-    reason: str
+    memory_limit: float | None
+    memory_used: int | None
 
 
-class CpuMove(ApiModel):
-    """A change of who has which CPUs.
-
-    Attributes:
-        time: When this server saw it (RFC 3339).
-        what: The change in a sentence.
-    """
-
-    time: str
-    what: str
-
-
-class OtherPod(ApiModel):
-    """A pod outside the market.
-
-    Attributes:
-        namespace: Namespace of the pod.
-        name: Name of the pod.
-        cpus: CPUs that it requested.
-        memory: Memory that it requested.
-    """
-
-    namespace: str
-    name: str
-    cpus: float
-    memory: float
-
-
-class NodeSupply(ApiModel):
-    """How it comes to what a node sells.
-
-    Attributes:
-        cpus: CPUs that the kubelet lets pods use.
-        cores: These in the unit that is sold.
-        reserved: Cores that the Market keeps back.
-        unmanaged: Cores that pods outside the market requested.
-        others: These pods, the largest request first.
-    """
-
-    cpus: Number
-    cores: Number
-    reserved: int
-    unmanaged: Number
-    others: list[OtherPod]
-
-
-class NodeDetail(NodeSummary):
+class NodeDetail(ApiModel):
     """Everything about a node.
 
     Attributes:
+        row: The node in a list.
         topology: Its processors; null where its agent has not reported them.
         pools: CPUs that several pods share.
         grants: Pods with a grant, the most cores first.
@@ -456,29 +258,14 @@ class NodeDetail(NodeSummary):
         notes: Figures that are left out, and the way out.
     """
 
+    row: NodeSummary
     topology: CpuLayout | None
     pools: list[Pool]
     grants: list[NodeGrant]
-    moved: list[CpuMove]
-    supply: NodeSupply
-    faults: list[FailedCondition]
+    moved: tuple[Moved, ...]
+    supply: Supply
+    faults: tuple[Fault, ...]
     notes: list[str]
-
-
-class JobBudget(ApiModel):
-    """The budget that pays for a job.
-
-    Attributes:
-        entitlement: Entitlement that has the budget.
-        cores: Cores that it is entitled to, which is its budget.
-        spend: Amount that all pods of the job spend.
-        part: Part of the budget that this is, from 0 to 1.
-    """
-
-    entitlement: str
-    cores: Number
-    spend: Number
-    part: Number
 
 
 class CurvePoint(ApiModel):
@@ -513,152 +300,48 @@ class Curve(ApiModel):
     measured: list[MeasuredPoint]
 
 
-class PodPartner(ApiModel):
-    """The pod that a pod was placed beside, and the advice to its user.
-
-    Attributes:
-        partner: Pod beside it; null if it has a socket to itself.
-        predicted: Part of its throughput that it was predicted to lose.
-        measured: Part that it was measured to lose.
-        companion: Pod with which both would gain; null if the advice is to stay.
-        gain: Part of its throughput that it would gain beside the companion.
-        exploration: Part of its throughput that it was expected to lose so that penalties are
-            measured; null if the policy chose the partner.
-    """
-
-    partner: str | None
-    predicted: Number
-    measured: Number
-    companion: str | None
-    gain: Number
-    exploration: Number
-
-
-class JobPod(ApiModel):
-    """A pod of a job.
-
-    Attributes:
-        name: Name of the pod.
-        node: Its node; null while it has none.
-        state: State of its grant.
-        held_cores: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
-        bought: Cores that it bought.
-        price: Price of a core on its node.
-        spend: Part of its Entitlement's budget that it spends.
-        speedup: Predicted speedup.
-        memory: Memory granted.
-        reason: Sentence of the operator about its cores.
-        memory_reason: Sentence about its memory.
-        cpus: Numbers of the CPUs that its agent assigned.
-        co_runner: Its co-runner; null if Walras did not place it.
-    """
-
-    name: str
-    node: str | None
-    state: str
-    held_cores: Number
-    bought: Number
-    price: Number
-    spend: Number
-    speedup: Number
-    memory: Number
-    reason: str
-    memory_reason: str | None
-    cpus: str | None
-    co_runner: PodPartner | None
-
-
-class OneMoreCore(ApiModel):
-    """One more core for a pod.
-
-    Attributes:
-        pod: Name of the pod.
-        node: Node of the pod.
-        text: Its cost, its gain, and who could pay, as ``walras explain`` says it.
-        gain: Speedup that it brings.
-        cost: Price of the core, in the unit of the budget.
-    """
-
-    pod: str
-    node: str
-    text: str
-    gain: float
-    cost: float
-
-
-class JobDetail(JobFigures):
+class JobDetail(ApiModel):
     """Everything about a MarketJob.
 
     Attributes:
-        message: State in a sentence, with the way out.
-        budget: Budget that pays for it.
-        source_text: Source of F in words.
-        weights_text: Weights with which it bids in auctions, and their source, as ``walras
-            explain`` says it; null without an auction.
+        row: The job in a list.
+        explanation: What ``walras explain`` says of it.
+        weights_text: Weights with which it bids in auctions, and their source, in words; null
+            without an auction.
+        one_more_texts: One more core for each pod in words, as ``explanation`` orders them.
         curve: How it speeds up with cores.
-        pods: Its pods by name.
-        unlisted: Number of pods for which its status has no room.
-        one_more: One more core for each pod that bought cores.
-        faults: Conditions of it or its Entitlement that do not hold.
         notes: Figures that are left out, and the way out.
     """
 
-    message: str
-    budget: JobBudget
-    source_text: str
+    row: JobRow
+    explanation: JobExplanation
     weights_text: str | None
+    one_more_texts: list[str]
     curve: Curve
-    pods: list[JobPod]
-    unlisted: int
-    one_more: list[OneMoreCore]
-    faults: list[FailedCondition]
     notes: list[str]
 
 
-class LedgerLoan(ApiModel):
-    """Memory lent or borrowed in a quantum; the name is empty for memory that nobody owns."""
-
-    name: str
-    memory: float
-
-
-class QuantumLedger(ApiModel):
-    """The last quantum of Karma as an Entitlement saw it.
-
-    Attributes:
-        number: Number of the quantum.
-        earned: Credits earned.
-        spent: Credits spent.
-        lent: Memory lent, by borrower.
-        borrowed: Memory borrowed, by lender.
-    """
-
-    number: int
-    earned: float
-    spent: float
-    lent: list[LedgerLoan]
-    borrowed: list[LedgerLoan]
-
-
-class UserDetail(UserFigures):
+class UserDetail(ApiModel):
     """Everything about an Entitlement.
 
     Attributes:
+        row: The Entitlement in a list.
         children: Entitlements that divide its budget directly.
         jobs: Jobs that draw on it or on what is below it, if they may be seen.
-        ledger: Last quantum of its credits; null if no credits are kept.
+        quantum: Last quantum of its credits; null if no credits are kept.
         lending: Its loans to and from others.
         text: The sentences of ``walras explain``.
         faults: Its conditions that do not hold.
         notes: Figures that are left out, and the way out.
     """
 
+    row: UserSummary
     children: list[str]
-    jobs: list[JobSummary]
-    ledger: QuantumLedger | None
+    jobs: tuple[JobRow, ...]
+    quantum: Quantum | None
     lending: list[Lending]
     text: list[str]
-    faults: list[FailedCondition]
+    faults: tuple[Fault, ...]
     notes: list[str]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from walras_dashboard.models import User
+    from walras_dashboard.models import UserSummary
     from walras_dashboard.views import Views
 
 Kind = Literal["user", "job", "node"]
@@ -95,14 +95,14 @@ def sample_of(time: float, views: Views) -> SessionSample:
     )
 
 
-def _of_user(user: User) -> Figures:
+def _of_user(user: UserSummary) -> Figures:
     return (
-        user.entitled,
-        user.bought,
-        user.held,
-        user.used,
+        user.cores.entitled,
+        user.cores.allocated,
+        user.cores.held,
+        user.cores.used,
         user.lent,
         user.borrowed,
-        user.credits,
+        user.credits_above_mean,
         user.price,
     )

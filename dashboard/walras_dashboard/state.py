@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from walras_view.documents import Shown
 from walras_view.facts import Facts
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ ProfileKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Shown):
     """The source of a state.
 
     Attributes:
@@ -31,7 +32,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Shown):
     """A change of who has which CPUs of a node.
 
     Attributes:

@@ -7,7 +7,7 @@ jobs and nodes that did not change are taken over from the views of the state be
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -21,50 +21,30 @@ from walras_cli.cluster.explain.pages import (
 )
 from walras_dashboard.curve import curve_of
 from walras_dashboard.models import (
-    CpuMove,
-    FailedCondition,
-    JobBudget,
     JobDetail,
     JobPage,
-    JobPod,
-    LedgerLoan,
     Lending,
     NodeDetail,
     NodeGrant,
-    NodeSupply,
-    OneMoreCore,
-    OtherPod,
     Overview,
     Owner,
-    PodPartner,
-    QuantumLedger,
-    SourceInfo,
     Totals,
     UserDetail,
 )
-from walras_dashboard.rows import (
-    SORTED_BY,
-    figure_of,
-    job_figures,
-    job_of,
-    loans_of,
-    node_figures,
-    node_of_top,
-    user_figures,
-    user_of,
-)
+from walras_dashboard.rows import loans_of, memory_for_pods, node_summary, user_summary
 from walras_dashboard.topology import Ownership
+from walras_view.documents import values
 from walras_view.explain.job import explain_job
 from walras_view.explain.lending import partners_of_each
 from walras_view.explain.node import explain_node
 from walras_view.explain.user import explain_user, with_all_below
 from walras_view.facts import RIGHT_TO_ENTITLEMENTS
 from walras_view.notes import EPOCHS, headline_of, remarks_of, warnings_of
-from walras_view.rows.jobs import job_row
+from walras_view.rows.jobs import JobRow, job_row
 from walras_view.rows.nodes import node_row, prices_of
 from walras_view.rows.users import user_rows
 from walras_view.sentences.job import auction_weights, one_more_sentences
-from walras_view.sentences.user import account_rows, partners_sentence, user_facts
+from walras_view.sentences.user import user_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -72,16 +52,17 @@ if TYPE_CHECKING:
     from walras_api.cluster import Pod
     from walras_dashboard.state import MarketState
     from walras_service.failures import Failure
-    from walras_view.explain.job import Fault, PodCoRunner, PodReason
     from walras_view.explain.lending import Partner
-    from walras_view.explain.node import Holder, NodeExplanation
+    from walras_view.explain.node import Holder
     from walras_view.explain.user import Quantum
     from walras_view.facts import Facts
-    from walras_view.rows.jobs import JobRow
     from walras_view.rows.nodes import NodeRow
-    from walras_view.rows.users import UserRow as TopUser
+    from walras_view.rows.users import UserRow
 
 MECHANISMS: tuple[str, ...] = get_args(CoreMechanism)
+
+SORTED_BY = frozenset({*(each.name for each in fields(JobRow)), "state", "node"} - {"each"})
+"""Fields of a job that a list can be sorted by."""
 
 
 class _Kept(NamedTuple):
@@ -183,7 +164,7 @@ class Views:
         return tuple(each.row for each in kept.values())
 
     @cached_property
-    def user_rows(self) -> tuple[TopUser, ...]:
+    def user_rows(self) -> tuple[UserRow, ...]:
         """Rows of all Entitlements, children after their parents, siblings by name."""
         return tuple(user_rows(self.facts, lambda row: row.name))
 
@@ -208,14 +189,6 @@ class Views:
         """Return lines about figures that are left out."""
         return [*remarks_of(self.facts), *self.state.notes]
 
-    @property
-    def source(self) -> SourceInfo:
-        """Return the source of the figures."""
-        origin = self.state.origin
-        return SourceInfo(
-            kind=origin.kind, name=origin.name, live=origin.live, namespace=self.facts.namespace
-        )
-
     @cached_property
     def overview(self) -> Overview:
         """The whole cluster."""
@@ -224,11 +197,11 @@ class Views:
         spec = {} if market is None else market.spec
         cores = spec.get("cores") or {}
         epoch = None if market is None else market.status.epoch
-        nodes = [node_of_top(facts, row) for row in self.node_rows]
         return Overview(
             time=facts.now.strftime("%Y-%m-%dT%H:%M:%SZ"),
             revision=self.state.revision,
-            source=self.source,
+            source=self.state.origin,
+            namespace=facts.namespace,
             notes=self.notes,
             warnings=list(warnings_of(facts)),
             headline=headline_of(facts),
@@ -239,10 +212,10 @@ class Views:
             epoch=None if epoch is None else epoch.number % EPOCHS,
             totals=self._totals,
             users=[
-                user_of(facts, row, None if partners is None else partners.get(row.name, ()))
+                user_summary(facts, row, None if partners is None else partners.get(row.name, ()))
                 for row in self.user_rows
             ],
-            nodes=nodes,
+            nodes=[node_summary(facts, row) for row in self.node_rows],
             lending=self.lending,
         )
 
@@ -280,7 +253,7 @@ class Views:
     def _totals(self) -> Totals:
         rows = self.node_rows
         cores, sold = _sum(row.cores for row in rows), _sum(row.sold for row in rows)
-        memory = [node_figures(self.facts, row)["memory"] for row in rows]
+        memory = (memory_for_pods(self.facts, row.name) for row in rows)
         return Totals(
             nodes=len(rows),
             jobs=len(self.facts.jobs),
@@ -298,9 +271,7 @@ class Views:
         if query.sort:
             rows = _sorted(rows, query.sort)
         part = rows[query.offset : query.offset + query.limit]
-        return JobPage(
-            revision=self.state.revision, total=len(rows), jobs=[job_of(row) for row in part]
-        )
+        return JobPage(revision=self.state.revision, total=len(rows), jobs=list(part))
 
     def job(self, namespace: str, name: str) -> JobDetail | None:
         """Return everything about a job; None if it is not among the facts."""
@@ -313,35 +284,16 @@ class Views:
         named = job.spec.get("profile") or job.spec.get("program") or name
         used = named if profile is None or profile.name is None else profile.name
         return JobDetail(
-            **job_figures(row),
-            message=found.message,
-            budget=JobBudget(
-                entitlement=found.budget.entitlement,
-                cores=found.budget.cores,
-                spend=found.budget.spend,
-                part=found.budget.part,
-            ),
-            source_text=found.source_text,
+            row=row,
+            explanation=found,
             weights_text=None if found.weights is None else auction_weights(found.weights),
+            one_more_texts=["; ".join(one_more_sentences(each)) for each in found.one_more],
             curve=curve_of(
                 found.parallel_fraction,
                 float(job.spec.get("work", 1)),
                 [pod.cores for pod in found.pods if pod.cores is not None],
                 self.state.profiles.get((namespace, str(used))),
             ),
-            pods=[_pod(pod) for pod in found.pods],
-            unlisted=found.unlisted,
-            one_more=[
-                OneMoreCore(
-                    pod=each.pod,
-                    node=each.node,
-                    text="; ".join(one_more_sentences(each)),
-                    gain=each.gain,
-                    cost=each.cost,
-                )
-                for each in found.one_more
-            ],
-            faults=_faults(found.faults),
             notes=self.notes,
         )
 
@@ -353,27 +305,18 @@ class Views:
         found = explain_user(facts, name, self.user_rows, self.job_rows)
         partners = self.partners
         mine = () if partners is None else partners.get(name, ())
-        sentence = partners_sentence(found)
         return UserDetail(
-            **user_figures(facts, found.user, None if partners is None else mine),
+            row=user_summary(facts, found.user, None if partners is None else mine),
             children=sorted(
                 each
                 for each, child in facts.entitlements.items()
                 if child.spec.get("parent") == name
             ),
-            jobs=[job_of(row) for row in found.jobs],
-            ledger=_ledger(found.quantum),
+            jobs=found.jobs,
+            quantum=found.quantum,
             lending=self._loans_of(name, mine, found.quantum),
-            text=[
-                found.message,
-                *(f"{subject}: {text}" for subject, text in user_facts(found)),
-                *(
-                    f"account of {what}: {owed}; {effect}"
-                    for what, owed, effect in account_rows(found)
-                ),
-                *([sentence] if sentence else []),
-            ],
-            faults=_faults(found.faults),
+            text=user_sentences(found),
+            faults=found.faults,
             notes=self.notes,
         )
 
@@ -405,15 +348,13 @@ class Views:
         owners = self._owners(name, found.holders)
         placed = None if allocation is None else Ownership(allocation.status, owners)
         return NodeDetail(
-            **node_figures(facts, found.node),
+            row=node_summary(facts, found.node),
             topology=None if placed is None else placed.topology(),
             pools=[] if placed is None else placed.pools(),
             grants=self._grants(name, found.holders),
-            moved=[
-                CpuMove(time=each.time, what=each.what) for each in self.state.moved.get(name, ())
-            ],
-            supply=_supply(found),
-            faults=_faults(found.faults),
+            moved=self.state.moved.get(name, ()),
+            supply=found.supply,
+            faults=found.faults,
             notes=self.notes,
         )
 
@@ -438,20 +379,11 @@ class Views:
         )
         return [
             NodeGrant(
-                namespace=each.namespace,
-                pod=each.pod,
-                job=each.job,
-                user=each.user,
-                cores=each.cores,
-                cpus=each.cpus,
-                memory=each.memory,
+                **values(each),
                 memory_limit=_bytes(limits.get((each.namespace, each.pod))),
                 memory_used=None
                 if (use := used.get((each.namespace, each.pod))) is None
                 else use.memory,
-                spend=each.spend,
-                state=each.state,
-                reason=each.reason,
             )
             for each in holders
         ]
@@ -484,73 +416,7 @@ def _matches(row: JobRow, query: JobQuery) -> bool:
 def _sorted(rows: Iterable[JobRow], sort: str) -> list[JobRow]:
     """Sort by a field; what is not known is last in both orders, and equals stay by name."""
     field = _field(sort)
-    pairs = [(figure_of(row, field), row) for row in rows]
+    pairs = [(getattr(row, field), row) for row in rows]
     known = [pair for pair in pairs if pair[0] is not None]
     known.sort(key=lambda pair: pair[0], reverse=sort.startswith("-"))
     return [row for _, row in known] + [row for figure, row in pairs if figure is None]
-
-
-def _faults(found: Iterable[Fault]) -> list[FailedCondition]:
-    return [
-        FailedCondition(
-            object=each.object, condition=each.condition, reason=each.reason, message=each.message
-        )
-        for each in found
-    ]
-
-
-def _pod(pod: PodReason) -> JobPod:
-    return JobPod(
-        name=pod.name,
-        node=pod.node,
-        state=pod.state,
-        held_cores=pod.cores,
-        bought=pod.bought,
-        price=pod.price,
-        spend=pod.spend,
-        speedup=pod.speedup,
-        memory=pod.memory,
-        reason=pod.reason,
-        memory_reason=pod.memory_reason,
-        cpus=pod.cpus,
-        co_runner=_co_runner(pod.co_runner),
-    )
-
-
-def _co_runner(found: PodCoRunner | None) -> PodPartner | None:
-    if found is None:
-        return None
-    return PodPartner(
-        partner=found.partner,
-        predicted=found.predicted,
-        measured=found.measured,
-        companion=found.companion,
-        gain=found.gain,
-        exploration=found.exploration,
-    )
-
-
-def _ledger(quantum: Quantum | None) -> QuantumLedger | None:
-    if quantum is None:
-        return None
-    return QuantumLedger(
-        number=quantum.number,
-        earned=float(quantum.earned),
-        spent=float(quantum.spent),
-        lent=[LedgerLoan(name=each.name, memory=each.memory) for each in quantum.lent],
-        borrowed=[LedgerLoan(name=each.name, memory=each.memory) for each in quantum.borrowed],
-    )
-
-
-def _supply(found: NodeExplanation) -> NodeSupply:
-    supply = found.supply
-    return NodeSupply(
-        cpus=supply.cpus,
-        cores=supply.cores,
-        reserved=supply.reserved,
-        unmanaged=supply.unmanaged,
-        others=[
-            OtherPod(namespace=each.namespace, name=each.name, cpus=each.cpus, memory=each.memory)
-            for each in supply.others
-        ],
-    )

@@ -79,14 +79,14 @@ def test_a_job(client: httpx.Client) -> None:
     path = "/jobs/{namespace}/{name}"
     found = _checked(path, client.get(f"{PREFIX}/jobs/alice/dedup"))
     assert found["curve"]["predicted"][1] == {"cores": 2, "speedup": pytest.approx(1.3605, 1e-4)}
-    assert "buys 1.34 cores" in found["pods"][0]["reason"]
-    assert found["oneMore"][0]["gain"] == pytest.approx(0.281, abs=1e-3)
+    assert "buys 1.34 cores" in found["explanation"]["pods"][0]["reason"]
+    assert found["explanation"]["oneMore"][0]["gain"] == pytest.approx(0.281, abs=1e-3)
 
 
 def test_a_user(client: httpx.Client) -> None:
     found = _checked("/users/{name}", client.get(f"{PREFIX}/users/alice"))
     assert [each["name"] for each in found["jobs"]] == ["bodytrack", "dedup"]
-    assert found["ledger"]["number"] == 1
+    assert found["quantum"]["number"] == 1
     assert any("shares of the cluster" in each for each in found["text"])
 
 

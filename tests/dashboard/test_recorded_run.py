@@ -51,9 +51,10 @@ def test_a_record_shows_the_run_as_a_cluster_of_one_node(record: Path) -> None:
     dump = Dump.of([record])
     views = Views(dump.state())
     assert views.overview.source.kind == "local"
-    assert [(each.name, each.state) for each in views.overview.nodes] == [("localhost", "Enforced")]
+    assert [(each.name, each.agent) for each in views.overview.nodes] == [("localhost", "Enforced")]
     (job,) = views.jobs(JobQuery()).jobs
-    assert (job.namespace, job.name, job.user, job.state) == ("vision", "count", "ada", "Enforced")
+    assert (job.namespace, job.name) == ("vision", "count")
+    assert (job.entitlement, job.state) == ("ada", "Enforced")
     assert job.parallel_fraction == pytest.approx(0.9)
     node = views.node("localhost", dump.pods_on("localhost"))
     assert node is not None

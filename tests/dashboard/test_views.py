@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +17,12 @@ from walras_dashboard.dump import Dump, facts_in
 from walras_dashboard.models import Owner
 from walras_dashboard.topology import Ownership
 from walras_dashboard.views import JobQuery, Views
+from walras_view.documents import plain
+from walras_view.explain.job import explain_job
 from walras_view.explain.lending import balances, partners_of_each, together
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 pytestmark = pytest.mark.system
 
@@ -177,3 +184,42 @@ def test_measurements_of_running_pods_become_speedups_too() -> None:
 @pytest.mark.parametrize("status", [None, {"online": 5}, {"online": {"measurements": [{}]}}])
 def test_a_profile_that_cannot_be_read_has_no_points(status: object) -> None:
     assert measured_points(profile(spec={}, status=status)) == []
+
+
+def test_the_page_gets_all_that_is_printed_for_scripts() -> None:
+    """Under the same names and with the same values, but for digits that nobody needs."""
+    dump = Dump.of([EXAMPLE])
+    views = Views(dump.state())
+    job, user, node = (
+        views.job("alice", "dedup"),
+        views.user("alice"),
+        views.node("node-1", dump.pods_on("node-1")),
+    )
+    assert job is not None
+    assert user is not None
+    assert node is not None
+    (row,) = (each for each in views.job_rows if each.name == "dedup")
+    users = {each.name: each for each in views.user_rows}
+    nodes = {each.name: each for each in views.node_rows}
+    explained = explain_job(views.facts, views.facts.jobs["alice", "dedup"])
+    for printed, answer in [
+        (row, _api(job)["row"] | {"each": [plain(each) for each in row.each]}),
+        (explained, _api(job)["explanation"]),
+        (users["alice"], _api(user)["row"]),
+        (nodes["node-1"], _api(node)["row"]),
+    ]:
+        assert _rounded(plain(printed)) == {key: _rounded(answer[key]) for key in plain(printed)}
+
+
+def _api(answer: BaseModel) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(answer.model_dump_json(by_alias=True))
+    return made
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(f"{value:.9g}") if known else value

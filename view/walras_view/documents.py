@@ -1,4 +1,4 @@
-"""Pure: values as JSON and YAML can hold them."""
+"""Pure: values as JSON and YAML can hold them, for scripts and for the page."""
 
 from __future__ import annotations
 
@@ -6,13 +6,31 @@ from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from typing import Any
 
+from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 
-def plain(value: Any) -> dict[str, Any]:
-    """Return a dataclass with slots, or a named tuple, as a dictionary."""
+class Shown:
+    """A dataclass that the page gets as ``-o json`` prints it: its fields, in camelCase.
+
+    Properties that are marked `pydantic.computed_field` are for the page alone.
+    """
+
+    __slots__ = ()
+    __pydantic_config__ = ConfigDict(
+        alias_generator=to_camel, json_schema_serialization_defaults_required=True
+    )
+
+
+def values(value: Any) -> dict[str, Any]:
+    """Return the values of a dataclass or a named tuple by field."""
     names = getattr(value, "_fields", None) or [each.name for each in fields(value)]
-    return {to_camel(name): number(getattr(value, name)) for name in names}
+    return {name: getattr(value, name) for name in names}
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """Return a dataclass or a named tuple as a dictionary, by names of the API."""
+    return {to_camel(name): number(each) for name, each in values(value).items()}
 
 
 def number(value: Any) -> Any:

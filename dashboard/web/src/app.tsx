@@ -261,7 +261,8 @@ function Navigation({ route }: { route: Route }) {
 const KINDS = { cluster: "Cluster", file: "File", local: "Local run" } as const;
 
 function SourceName({ overview }: { overview: Overview }) {
-  const { kind, name, namespace } = overview.source;
+  const { namespace, source } = overview;
+  const { kind, name } = source;
   return (
     <p class="source">
       <span class="muted">{KINDS[kind]}</span> <Name of={name} />

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from walras_view.documents import Shown
 from walras_view.explain.margin import Buyer, OneMore, one_more
-from walras_view.explain.penalties import penalties_of
+from walras_view.explain.penalties import CoRunnerPenalty, penalties_of
 from walras_view.figures import amount, held, number, ready_condition
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     )
     from walras_api.speedup_profile import SpeedupProfileStatus
     from walras_api.status import Condition
-    from walras_view.explain.penalties import CoRunnerPenalty
     from walras_view.facts import ApiObject, Facts
 
 SOURCES: Mapping[str, str] = {
@@ -36,7 +36,7 @@ MEASURING = "Measuring"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Shown):
     """A condition that does not hold.
 
     Attributes:
@@ -53,7 +53,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Shown):
     """The budget that pays for a job.
 
     Attributes:
@@ -70,7 +70,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class Worth(Shown):
     """The value of a whole resource of its nodes to a job that bids in auctions.
 
     Attributes:
@@ -85,7 +85,7 @@ class Worth:
 
 
 @dataclass(frozen=True, slots=True)
-class AuctionWeights:
+class AuctionWeights(Shown):
     """The weights with which a job bids in auctions, and their source.
 
     Attributes:
@@ -106,7 +106,7 @@ class AuctionWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadlineOutlook:
+class DeadlineOutlook(Shown):
     """The deadline of a job, and whether it is expected to be met.
 
     Attributes:
@@ -135,7 +135,7 @@ class DeadlineOutlook:
 
 
 @dataclass(frozen=True, slots=True)
-class PodCoRunner:
+class PodCoRunner(Shown):
     """The co-runner of a pod (Cooper), and the advice to its user.
 
     Attributes:
@@ -157,7 +157,7 @@ class PodCoRunner:
 
 
 @dataclass(frozen=True, slots=True)
-class PodReason:
+class PodReason(Shown):
     """The cores and memory of a pod, and the reasons for them.
 
     Attributes:
@@ -192,7 +192,7 @@ class PodReason:
 
 
 @dataclass(frozen=True, slots=True)
-class JobExplanation:
+class JobExplanation(Shown):
     """Everything about a MarketJob.
 
     Attributes:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from walras.speedup.amdahls_law import speedup
+from walras_view.documents import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ class Buyer:
 
 
 @dataclass(frozen=True, slots=True)
-class Sacrifice:
+class Sacrifice(Shown):
     """The cores that another pod of the same user would give up.
 
     Attributes:
@@ -67,7 +68,7 @@ class Sacrifice:
 
 
 @dataclass(frozen=True, slots=True)
-class OneMore:
+class OneMore(Shown):
     """One more core for a pod.
 
     Attributes:

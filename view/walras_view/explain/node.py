@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from walras_api.api_object import quantity
 from walras_api.market import CoresPolicy
+from walras_view.documents import Shown
 from walras_view.explain.job import Fault
 from walras_view.figures import cores_of_cpu, number
 from walras_view.rows.nodes import NodeRow, node_rows
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class Other(Shown):
     """A pod that is not in the market.
 
     Attributes:
@@ -37,7 +38,7 @@ class Other:
 
 
 @dataclass(frozen=True, slots=True)
-class Supply:
+class Supply(Shown):
     """How it comes to what a node sells. What may not be seen is None.
 
     Attributes:
@@ -56,7 +57,7 @@ class Supply:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Shown):
     """A pod with a grant.
 
     Attributes:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from walras_api.speedup_profile import MOST_ERROR
+from walras_view.documents import Shown
 from walras_view.figures import number
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ WRITTEN = "written"
 
 
 @dataclass(frozen=True, slots=True)
-class CoRunnerPenalty:
+class CoRunnerPenalty(Shown):
     """The part of its throughput that a program loses beside another, and whether it counts.
 
     Attributes:

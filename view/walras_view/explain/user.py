@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from walras_api.market import MarketSpec
+from walras_view.documents import Shown
 from walras_view.explain.job import Fault, failing
 from walras_view.explain.lending import NodeBalance, Partner, balances, together
 from walras_view.figures import ready_condition
@@ -41,7 +42,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryLoan:
+class MemoryLoan(Shown):
     """Memory that one entitlement has of another's part.
 
     Attributes:
@@ -54,7 +55,7 @@ class MemoryLoan:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantum:
+class Quantum(Shown):
     """The effect of the last Karma quantum on an entitlement, as its status shows it.
 
     Attributes:

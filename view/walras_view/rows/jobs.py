@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from pydantic import Field, computed_field
+
+from walras_view.documents import Shown
 from walras_view.figures import amount, held, number, ready_condition, total, used_by_job
 
 if TYPE_CHECKING:
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PodRow:
+class PodRow(Shown):
     """A pod of a job.
 
     Attributes:
@@ -32,7 +35,7 @@ class PodRow:
 
 
 @dataclass(frozen=True, slots=True)
-class JobRow:
+class JobRow(Shown):
     """A row about a MarketJob.
 
     Attributes:
@@ -52,7 +55,7 @@ class JobRow:
         spend: Amount of its entitlement's budget that it spends.
         parallel_fraction: F that it takes part with.
         source: Source of F: Given, Written, Measured, Online or Assumed.
-        each: Rows of its pods.
+        each: Rows of its pods, which the page lists with one job only.
         ready: Status of the condition ``Ready``.
         reason: Reason of the condition ``Ready``.
         message: Message of the condition ``Ready``.
@@ -74,10 +77,23 @@ class JobRow:
     spend: float | None
     parallel_fraction: float | None
     source: str | None
-    each: tuple[PodRow, ...]
+    each: Annotated[tuple[PodRow, ...], Field(exclude=True)]
     ready: str
     reason: str
     message: str
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def state(self) -> str:
+        """State in a word: the reason, or Enforced if the grants of all its pods are."""
+        return "Enforced" if self.pods and self.enforced == self.pods else self.reason
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def node(self) -> str:
+        """Node of its pods, or their number of nodes; empty without pods."""
+        nodes = {pod.node for pod in self.each if pod.node}
+        return next(iter(nodes)) if len(nodes) == 1 else f"{len(nodes)} nodes" if nodes else ""
 
 
 def job_rows(facts: Facts, namespace: str = "") -> list[JobRow]:

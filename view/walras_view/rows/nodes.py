@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import computed_field
+
 from walras_api.api_object import quantity
 from walras_api.contract import agent_lease
 from walras_api.supply import why_closed
+from walras_view.documents import Shown
 from walras_view.figures import number, used_by_node
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRow:
+class NodeRow(Shown):
     """A row about a node.
 
     Attributes:
@@ -51,6 +54,12 @@ class NodeRow:
     enforced_epoch: int | None
     agent: str
     message: str
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def free(self) -> float | None:
+        """Cores for sale that no pod holds."""
+        return None if self.cores is None else max(self.cores - (self.sold or 0.0), 0.0)
 
 
 def node_rows(facts: Facts, *, selected: bool = False) -> list[NodeRow]:

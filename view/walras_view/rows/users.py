@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from walras_view.documents import Shown
 from walras_view.figures import (
     ConditionSummary,
     number,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class UserCores:
+class UserCores(Shown):
     """Cores of an entitlement, or of all below it; None where nothing is known.
 
     Attributes:
@@ -40,7 +41,7 @@ class UserCores:
 
 
 @dataclass(frozen=True, slots=True)
-class UserMemory:
+class UserMemory(Shown):
     """Memory of an entitlement likewise, in bytes."""
 
     entitled: float | None = None
@@ -50,7 +51,7 @@ class UserMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class UserRow:
+class UserRow(Shown):
     """A row about an entitlement.
 
     Attributes:

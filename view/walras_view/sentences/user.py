@@ -128,3 +128,14 @@ def partners_sentence(user: UserExplanation) -> str:
         for verb, whom in (("lends", lent), ("borrows", borrowed))
         if whom
     )
+
+
+def user_sentences(user: UserExplanation) -> list[str]:
+    """Return all that is said of an entitlement, for where there are no tables."""
+    sentence = partners_sentence(user)
+    return [
+        user.message,
+        *(f"{subject}: {text}" for subject, text in user_facts(user)),
+        *(f"account of {what}: {owed}; {effect}" for what, owed, effect in account_rows(user)),
+        *([sentence] if sentence else []),
+    ]

@@ -124,8 +124,7 @@ def jobs(rows: Sequence[JobRow], most: int | None, *, wide: bool, namespace: str
     table = _table(title, ["job", "user"], JOBS, "state", wide=wide)
     for row in rows[:most]:
         name = row.name if namespace else f"{row.namespace}/{row.name}"
-        reason = "Enforced" if row.pods and row.enforced == row.pods else row.reason
-        table.add_row(name, row.entitlement, *_cells(JOBS, row, wide=wide), state(reason))
+        table.add_row(name, row.entitlement, *_cells(JOBS, row, wide=wide), state(row.state))
     return _cut(table, "jobs", len(rows), most)
 
 

@@ -169,6 +169,83 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
+         * AuctionWeights
+         * @description The weights with which a job bids in auctions, and their source.
+         *
+         *     Attributes:
+         *         source: Given, Estimated or Equal.
+         *         cause: Why weights are Equal: TooFew, TooSimilar or NoGain; None if that is not known.
+         *         runs: Number of runs to estimate weights from.
+         *         recorded: Number of these runs that the operator recorded.
+         *         cores: Weight of its share of the cores.
+         *         memory: Weight of its share of the memory.
+         */
+        AuctionWeights: {
+            /** Source */
+            source: string;
+            /** Cause */
+            cause: string | null;
+            /** Runs */
+            runs: number;
+            /** Recorded */
+            recorded: number;
+            cores: components["schemas"]["Worth"];
+            memory: components["schemas"]["Worth"];
+        };
+        /**
+         * Budget
+         * @description The budget that pays for a job.
+         *
+         *     Attributes:
+         *         entitlement: Entitlement that has the budget.
+         *         cores: The budget: cores that the entitlement is entitled to; None if unknown.
+         *         spend: Amount that all pods of the job spend.
+         *         part: Part of the budget that this is, from 0 to 1.
+         */
+        Budget: {
+            /** Entitlement */
+            entitlement: string;
+            /** Cores */
+            cores: number | null;
+            /** Spend */
+            spend: number | null;
+            /** Part */
+            part: number | null;
+        };
+        /**
+         * CoRunnerPenalty
+         * @description The part of its throughput that a program loses beside another, and whether it counts.
+         *
+         *     Attributes:
+         *         co_runner: The other program, as ``namespace/profile``.
+         *         penalty: Part of its throughput that the program loses; negative if it gains.
+         *         error: Standard error of the penalty; None if it is not known.
+         *         source: Progress counter by which it was measured: ``instructions``, ``cpuTime``, ``file``
+         *             or ``http``; ``written`` if the penalty is in the profile's spec.
+         *         cores: Number of cores on which it was measured; None if it was not.
+         *         looks: Number of progress checks that it is the mean of; None if it was not measured.
+         *         counted: Part that the market counts, at least 0; None if the penalty does not count.
+         *         why_not: Why it does not count; empty if it does.
+         */
+        CoRunnerPenalty: {
+            /** Corunner */
+            coRunner: string;
+            /** Penalty */
+            penalty: number;
+            /** Error */
+            error: number | null;
+            /** Source */
+            source: string;
+            /** Cores */
+            cores: number | null;
+            /** Looks */
+            looks: number | null;
+            /** Counted */
+            counted: number | null;
+            /** Whynot */
+            whyNot: string;
+        };
+        /**
          * Core
          * @description A physical core, named after its lowest thread.
          */
@@ -185,20 +262,6 @@ export interface components {
         CpuLayout: {
             /** Sockets */
             sockets: components["schemas"]["Socket"][];
-        };
-        /**
-         * CpuMove
-         * @description A change of who has which CPUs.
-         *
-         *     Attributes:
-         *         time: When this server saw it (RFC 3339).
-         *         what: The change in a sentence.
-         */
-        CpuMove: {
-            /** Time */
-            time: string;
-            /** What */
-            what: string;
         };
         /**
          * Curve
@@ -229,6 +292,44 @@ export interface components {
             cores: number;
             /** Speedup */
             speedup: number;
+        };
+        /**
+         * DeadlineOutlook
+         * @description The deadline of a job, and whether it is expected to be met.
+         *
+         *     Attributes:
+         *         time: The deadline.
+         *         accepted: Whether its cores are reserved or given anyway; None if that is not known.
+         *         needed: Cores that its pods need from now on; None if not known, or if none suffice.
+         *         reserved: Cores that are reserved for its pods.
+         *         finish: Expected end of its last pod; its end if it has ended; None if neither is known.
+         *         earliest: Expected end with less work left; None if not known.
+         *         latest: Expected end with more work left; None if not known.
+         *         met: Whether it was met; None while a pod runs.
+         *         state: Status of the condition ``OnTime``.
+         *         message: Message of that condition: what it takes, and the way out.
+         */
+        DeadlineOutlook: {
+            /** Time */
+            time: string;
+            /** Accepted */
+            accepted: boolean | null;
+            /** Needed */
+            needed: number | null;
+            /** Reserved */
+            reserved: number | null;
+            /** Finish */
+            finish: string | null;
+            /** Earliest */
+            earliest: string | null;
+            /** Latest */
+            latest: string | null;
+            /** Met */
+            met: boolean | null;
+            /** State */
+            state: string;
+            /** Message */
+            message: string;
         };
         /**
          * DividedCores
@@ -312,16 +413,16 @@ export interface components {
             error: string;
         };
         /**
-         * FailedCondition
+         * Fault
          * @description A condition that does not hold.
          *
          *     Attributes:
          *         object: Object that has the problem.
          *         condition: Type of the condition.
-         *         reason: Reason in a word.
-         *         message: The field or object to change, and how.
+         *         reason: Reason of the condition, a CamelCase word for programs.
+         *         message: Message of the condition: the field or object to change, and how.
          */
-        FailedCondition: {
+        Fault: {
             /** Object */
             object: string;
             /** Condition */
@@ -377,93 +478,87 @@ export interface components {
             msg: string;
         };
         /**
-         * JobBudget
-         * @description The budget that pays for a job.
-         *
-         *     Attributes:
-         *         entitlement: Entitlement that has the budget.
-         *         cores: Cores that it is entitled to, which is its budget.
-         *         spend: Amount that all pods of the job spend.
-         *         part: Part of the budget that this is, from 0 to 1.
-         */
-        JobBudget: {
-            /** Entitlement */
-            entitlement: string;
-            /** Cores */
-            cores: number | null;
-            /** Spend */
-            spend: number | null;
-            /** Part */
-            part: number | null;
-        };
-        /**
          * JobDetail
          * @description Everything about a MarketJob.
          *
          *     Attributes:
-         *         message: State in a sentence, with the way out.
-         *         budget: Budget that pays for it.
-         *         source_text: Source of F in words.
-         *         weights_text: Weights with which it bids in auctions, and their source, as ``walras
-         *             explain`` says it; null without an auction.
+         *         row: The job in a list.
+         *         explanation: What ``walras explain`` says of it.
+         *         weights_text: Weights with which it bids in auctions, and their source, in words; null
+         *             without an auction.
+         *         one_more_texts: One more core for each pod in words, as ``explanation`` orders them.
          *         curve: How it speeds up with cores.
-         *         pods: Its pods by name.
-         *         unlisted: Number of pods for which its status has no room.
-         *         one_more: One more core for each pod that bought cores.
-         *         faults: Conditions of it or its Entitlement that do not hold.
          *         notes: Figures that are left out, and the way out.
          */
         JobDetail: {
+            row: components["schemas"]["JobRow"];
+            explanation: components["schemas"]["JobExplanation"];
+            /** Weightstext */
+            weightsText: string | null;
+            /** Onemoretexts */
+            oneMoreTexts: string[];
+            curve: components["schemas"]["Curve"];
+            /** Notes */
+            notes: string[];
+        };
+        /**
+         * JobExplanation
+         * @description Everything about a MarketJob.
+         *
+         *     Attributes:
+         *         namespace: Namespace of the job.
+         *         name: Name of the job.
+         *         ready: Status of the condition ``Ready``.
+         *         reason: Reason of the condition ``Ready``.
+         *         message: Message of the condition ``Ready``.
+         *         budget: Budget that pays for it.
+         *         parallel_fraction: Parallel fraction F that it bids with; None if there is none.
+         *         source: Source of F.
+         *         source_text: Source of F in words.
+         *         speedup: Predicted speedup, as the mean of its pods.
+         *         weights: Weights of its bids; None without an auction.
+         *         deadline: Its deadline; None if it has none.
+         *         pods: Its pods, sorted by name.
+         *         unlisted: Number of pods for which its status has no room.
+         *         penalties: Throughput that its program loses beside others, those that count first.
+         *         interference: Whether the Market counts penalties; None if the Market is not visible.
+         *         one_more: One more core for each pod that bought cores.
+         *         faults: Problems of the job or of its entitlement.
+         */
+        JobExplanation: {
             /** Namespace */
             namespace: string;
             /** Name */
             name: string;
-            /** User */
-            user: string;
-            /** State */
-            state: string;
+            /** Ready */
+            ready: string;
             /** Reason */
             reason: string;
-            /** Node */
-            node: string;
-            /** Bought */
-            bought: number | null;
-            /** Held */
-            held: number | null;
-            /** Used */
-            used: number | null;
-            /** Speedup */
-            speedup: number | null;
-            /** Price */
-            price: number | null;
-            /** Spend */
-            spend: number | null;
-            /** Memory */
-            memory: number | null;
-            /** Memoryused */
-            memoryUsed: number | null;
+            /** Message */
+            message: string;
+            budget: components["schemas"]["Budget"];
             /** Parallelfraction */
             parallelFraction: number | null;
             /** Source */
             source: string | null;
-            /** Message */
-            message: string;
-            budget: components["schemas"]["JobBudget"];
             /** Sourcetext */
             sourceText: string;
-            /** Weightstext */
-            weightsText: string | null;
-            curve: components["schemas"]["Curve"];
+            /** Speedup */
+            speedup: number | null;
+            weights: components["schemas"]["AuctionWeights"] | null;
+            deadline: components["schemas"]["DeadlineOutlook"] | null;
             /** Pods */
-            pods: components["schemas"]["JobPod"][];
+            pods: components["schemas"]["PodReason"][];
             /** Unlisted */
             unlisted: number;
+            /** Penalties */
+            penalties: components["schemas"]["CoRunnerPenalty"][];
+            /** Interference */
+            interference: boolean | null;
             /** Onemore */
-            oneMore: components["schemas"]["OneMoreCore"][];
+            oneMore: components["schemas"]["OneMore"][];
             /** Faults */
-            faults: components["schemas"]["FailedCondition"][];
-            /** Notes */
-            notes: string[];
+            faults: components["schemas"]["Fault"][];
         };
         /**
          * JobPage
@@ -480,106 +575,83 @@ export interface components {
             /** Total */
             total: number;
             /** Jobs */
-            jobs: components["schemas"]["JobSummary"][];
+            jobs: components["schemas"]["JobRow"][];
         };
         /**
-         * JobPod
-         * @description A pod of a job.
+         * JobRow
+         * @description A row about a MarketJob.
          *
          *     Attributes:
-         *         name: Name of the pod.
-         *         node: Its node; null while it has none.
-         *         state: State of its grant.
-         *         held_cores: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
-         *         bought: Cores that it bought.
-         *         price: Price of a core on its node.
-         *         spend: Part of its Entitlement's budget that it spends.
-         *         speedup: Predicted speedup.
-         *         memory: Memory granted.
-         *         reason: Sentence of the operator about its cores.
-         *         memory_reason: Sentence about its memory.
-         *         cpus: Numbers of the CPUs that its agent assigned.
-         *         co_runner: Its co-runner; null if Walras did not place it.
+         *         namespace: Namespace of the job.
+         *         name: Name of the job.
+         *         entitlement: Entitlement that pays for it.
+         *         pods: Number of active pods.
+         *         granted: Number of these pods that have a grant.
+         *         enforced: Number of these pods whose grant is enforced.
+         *         cores: Cores that the market allocated to all its pods.
+         *         held: Cores that the pods hold.
+         *         used: Cores that the pods use.
+         *         memory: Memory granted to its pods, in bytes.
+         *         memory_used: Memory that its pods use, in bytes.
+         *         speedup: Mean predicted speedup of its pods.
+         *         price: Mean price that it pays for a core, relative to the cluster's average.
+         *         spend: Amount of its entitlement's budget that it spends.
+         *         parallel_fraction: F that it takes part with.
+         *         source: Source of F: Given, Written, Measured, Online or Assumed.
+         *         each: Rows of its pods, which the page lists with one job only.
+         *         ready: Status of the condition ``Ready``.
+         *         reason: Reason of the condition ``Ready``.
+         *         message: Message of the condition ``Ready``.
          */
-        JobPod: {
-            /** Name */
-            name: string;
-            /** Node */
-            node: string | null;
-            /** State */
-            state: string;
-            /** Heldcores */
-            heldCores: number | null;
-            /** Bought */
-            bought: number | null;
-            /** Price */
-            price: number | null;
-            /** Spend */
-            spend: number | null;
-            /** Speedup */
-            speedup: number | null;
-            /** Memory */
-            memory: number | null;
-            /** Reason */
-            reason: string;
-            /** Memoryreason */
-            memoryReason: string | null;
-            /** Cpus */
-            cpus: string | null;
-            coRunner: components["schemas"]["PodPartner"] | null;
-        };
-        /**
-         * JobSummary
-         * @description A MarketJob in a list.
-         *
-         *     Attributes:
-         *         pods: Number of its pods that are alive.
-         */
-        JobSummary: {
+        JobRow: {
             /** Namespace */
             namespace: string;
             /** Name */
             name: string;
-            /** User */
-            user: string;
-            /** State */
-            state: string;
-            /** Reason */
-            reason: string;
-            /** Node */
-            node: string;
-            /** Bought */
-            bought: number | null;
+            /** Entitlement */
+            entitlement: string;
+            /** Pods */
+            pods: number;
+            /** Granted */
+            granted: number;
+            /** Enforced */
+            enforced: number;
+            /** Cores */
+            cores: number | null;
             /** Held */
             held: number | null;
             /** Used */
             used: number | null;
+            /** Memory */
+            memory: number | null;
+            /** Memoryused */
+            memoryUsed: number | null;
             /** Speedup */
             speedup: number | null;
             /** Price */
             price: number | null;
             /** Spend */
             spend: number | null;
-            /** Memory */
-            memory: number | null;
-            /** Memoryused */
-            memoryUsed: number | null;
             /** Parallelfraction */
             parallelFraction: number | null;
             /** Source */
             source: string | null;
-            /** Pods */
-            pods: number;
-        };
-        /**
-         * LedgerLoan
-         * @description Memory lent or borrowed in a quantum; the name is empty for memory that nobody owns.
-         */
-        LedgerLoan: {
-            /** Name */
-            name: string;
-            /** Memory */
-            memory: number;
+            /** Ready */
+            ready: string;
+            /** Reason */
+            reason: string;
+            /** Message */
+            message: string;
+            /**
+             * State
+             * @description State in a word: the reason, or Enforced if the grants of all its pods are.
+             */
+            readonly state: string;
+            /**
+             * Node
+             * @description Node of its pods, or their number of nodes; empty without pods.
+             */
+            readonly node: string;
         };
         /**
          * Lending
@@ -616,6 +688,34 @@ export interface components {
             high: number;
         };
         /**
+         * MemoryLoan
+         * @description Memory that one entitlement has of another's part.
+         *
+         *     Attributes:
+         *         name: Name of the other entitlement; empty for memory that nobody owns.
+         *         memory: Memory lent, in bytes.
+         */
+        MemoryLoan: {
+            /** Name */
+            name: string;
+            /** Memory */
+            memory: number;
+        };
+        /**
+         * Moved
+         * @description A change of who has which CPUs of a node.
+         *
+         *     Attributes:
+         *         time: When it was seen (RFC 3339).
+         *         what: The change in a sentence.
+         */
+        Moved: {
+            /** Time */
+            time: string;
+            /** What */
+            what: string;
+        };
+        /**
          * NewNodes
          * @description Nodes to add.
          *
@@ -634,6 +734,7 @@ export interface components {
          * @description Everything about a node.
          *
          *     Attributes:
+         *         row: The node in a list.
          *         topology: Its processors; null where its agent has not reported them.
          *         pools: CPUs that several pods share.
          *         grants: Pods with a grant, the most cores first.
@@ -643,42 +744,17 @@ export interface components {
          *         notes: Figures that are left out, and the way out.
          */
         NodeDetail: {
-            /** Name */
-            name: string;
-            /** Pool */
-            pool: string | null;
-            /** State */
-            state: string;
-            /** Message */
-            message: string;
-            /** Cores */
-            cores: number | null;
-            /** Sold */
-            sold: number | null;
-            /** Free */
-            free: number | null;
-            /** Used */
-            used: number | null;
-            /** Price */
-            price: number | null;
-            /** Memory */
-            memory: number | null;
-            /** Memorygranted */
-            memoryGranted: number | null;
-            /** Agentalive */
-            agentAlive: boolean | null;
-            /** Pods */
-            pods: number;
+            row: components["schemas"]["NodeSummary"];
             topology: components["schemas"]["CpuLayout"] | null;
             /** Pools */
             pools: components["schemas"]["Pool"][];
             /** Grants */
             grants: components["schemas"]["NodeGrant"][];
             /** Moved */
-            moved: components["schemas"]["CpuMove"][];
-            supply: components["schemas"]["NodeSupply"];
+            moved: components["schemas"]["Moved"][];
+            supply: components["schemas"]["Supply"];
             /** Faults */
-            faults: components["schemas"]["FailedCondition"][];
+            faults: components["schemas"]["Fault"][];
             /** Notes */
             notes: string[];
         };
@@ -687,18 +763,8 @@ export interface components {
          * @description Cores and memory that a pod has of a node.
          *
          *     Attributes:
-         *         namespace: Namespace of the pod.
-         *         pod: Name of the pod.
-         *         job: Its MarketJob; null if that may not be seen.
-         *         user: Its Entitlement; null if that may not be seen.
-         *         cores: Cores granted; a part of one in thousandths.
-         *         cpus: Numbers of the CPUs that the agent assigned.
-         *         memory: Memory granted.
          *         memory_limit: Limit that the agent enforces.
          *         memory_used: Memory that the pod uses.
-         *         spend: Part of its Entitlement's budget that it spends.
-         *         state: State of the grant, as the agent reports it.
-         *         reason: Why it is not enforced.
          */
         NodeGrant: {
             /** Namespace */
@@ -715,86 +781,64 @@ export interface components {
             cpus: string | null;
             /** Memory */
             memory: number | null;
-            /** Memorylimit */
-            memoryLimit: number | null;
-            /** Memoryused */
-            memoryUsed: number | null;
             /** Spend */
             spend: number | null;
             /** State */
             state: string;
             /** Reason */
             reason: string;
+            /** Memorylimit */
+            memoryLimit: number | null;
+            /** Memoryused */
+            memoryUsed: number | null;
         };
         /**
          * NodeSummary
-         * @description A node of the cluster, with what it sells.
+         * @description A node of the cluster, with what it has.
          *
          *     Attributes:
-         *         name: Name of the node.
          *         pool: Pool of nodes that it belongs to, by a label of its provider; null if it has none.
-         *         state: State of its agent in a word, such as Enforced.
-         *         message: State of its agent in a sentence, or why the node sells nothing.
-         *         cores: Cores for sale.
-         *         sold: Cores that pods hold.
-         *         free: Cores for sale that no pod holds.
-         *         used: Cores that everything on the node uses.
-         *         price: Price of a core.
-         *         memory: Memory that pods may use.
-         *         memory_granted: Memory granted to pods.
+         *         memory_for_pods: Memory that pods may use.
          *         agent_alive: Whether its agent renews its Lease; null if that may not be seen.
-         *         pods: Number of pods with a grant.
          */
         NodeSummary: {
             /** Name */
             name: string;
-            /** Pool */
-            pool: string | null;
-            /** State */
-            state: string;
-            /** Message */
-            message: string;
             /** Cores */
             cores: number | null;
             /** Sold */
             sold: number | null;
-            /** Free */
-            free: number | null;
-            /** Used */
-            used: number | null;
-            /** Price */
-            price: number | null;
-            /** Memory */
-            memory: number | null;
-            /** Memorygranted */
-            memoryGranted: number | null;
-            /** Agentalive */
-            agentAlive: boolean | null;
             /** Pods */
             pods: number;
-        };
-        /**
-         * NodeSupply
-         * @description How it comes to what a node sells.
-         *
-         *     Attributes:
-         *         cpus: CPUs that the kubelet lets pods use.
-         *         cores: These in the unit that is sold.
-         *         reserved: Cores that the Market keeps back.
-         *         unmanaged: Cores that pods outside the market requested.
-         *         others: These pods, the largest request first.
-         */
-        NodeSupply: {
-            /** Cpus */
-            cpus: number | null;
-            /** Cores */
-            cores: number | null;
-            /** Reserved */
-            reserved: number;
-            /** Unmanaged */
-            unmanaged: number | null;
-            /** Others */
-            others: components["schemas"]["OtherPod"][];
+            /** Used */
+            used: number | null;
+            /** Memory */
+            memory: number | null;
+            /** Memoryused */
+            memoryUsed: number | null;
+            /** Price */
+            price: number | null;
+            /** Mode */
+            mode: string | null;
+            /** Epoch */
+            epoch: number | null;
+            /** Enforcedepoch */
+            enforcedEpoch: number | null;
+            /** Agent */
+            agent: string;
+            /** Message */
+            message: string;
+            /** Pool */
+            pool: string | null;
+            /** Memoryforpods */
+            memoryForPods: number | null;
+            /** Agentalive */
+            agentAlive: boolean | null;
+            /**
+             * Free
+             * @description Cores for sale that no pod holds.
+             */
+            readonly free: number | null;
         };
         /**
          * NumaNode
@@ -809,39 +853,70 @@ export interface components {
             cores: components["schemas"]["Core"][];
         };
         /**
-         * OneMoreCore
+         * OneMore
          * @description One more core for a pod.
          *
          *     Attributes:
          *         pod: Name of the pod.
          *         node: Node of the pod.
-         *         text: Its cost, its gain, and who could pay, as ``walras explain`` says it.
-         *         gain: Speedup that it brings.
-         *         cost: Price of the core, in the unit of the budget.
+         *         cost: Price in units of its user's budget.
+         *         cost_part: Part of that budget, from 0 to 1.
+         *         speedup: Speedup predicted for the cores that it bought.
+         *         gain: Speedup that the core would add.
+         *         bound: Whether one more core would exceed the most that it can use.
+         *         instead: The user's pod that could pay with the least loss; None if none can.
+         *         worthwhile: Whether the user's utility would grow if `instead` paid; not at an equilibrium.
          */
-        OneMoreCore: {
+        OneMore: {
             /** Pod */
             pod: string;
             /** Node */
             node: string;
-            /** Text */
-            text: string;
-            /** Gain */
-            gain: number;
             /** Cost */
             cost: number;
+            /** Costpart */
+            costPart: number | null;
+            /** Speedup */
+            speedup: number;
+            /** Gain */
+            gain: number;
+            /** Bound */
+            bound: boolean;
+            instead: components["schemas"]["Sacrifice"] | null;
+            /** Worthwhile */
+            worthwhile: boolean;
         };
         /**
-         * OtherPod
-         * @description A pod outside the market.
+         * Origin
+         * @description The source of a state.
+         *
+         *     Attributes:
+         *         kind: A live cluster, a dump of a cluster in a file, or a local run.
+         *         name: Address of the API server, or names of files.
+         *         live: Whether it changes by itself.
+         */
+        Origin: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "cluster" | "file" | "local";
+            /** Name */
+            name: string;
+            /** Live */
+            live: boolean;
+        };
+        /**
+         * Other
+         * @description A pod that is not in the market.
          *
          *     Attributes:
          *         namespace: Namespace of the pod.
          *         name: Name of the pod.
-         *         cpus: CPUs that it requested.
-         *         memory: Memory that it requested.
+         *         cpus: CPUs that it has requested.
+         *         memory: Bytes of memory that it has requested.
          */
-        OtherPod: {
+        Other: {
             /** Namespace */
             namespace: string;
             /** Name */
@@ -859,6 +934,7 @@ export interface components {
          *         time: Time of the figures (RFC 3339).
          *         revision: Number that grows with each change.
          *         source: Source of the figures.
+         *         namespace: Namespace whose jobs are shown; empty for all that may be seen.
          *         notes: Figures that are left out, and the way out.
          *         warnings: Reasons to doubt the figures, and the way out.
          *         headline: The market in a line; empty if it is not known.
@@ -877,7 +953,9 @@ export interface components {
             time: string;
             /** Revision */
             revision: number;
-            source: components["schemas"]["SourceInfo"];
+            source: components["schemas"]["Origin"];
+            /** Namespace */
+            namespace: string;
             /** Notes */
             notes: string[];
             /** Warnings */
@@ -899,7 +977,7 @@ export interface components {
             epoch: number | null;
             totals: components["schemas"]["Totals"];
             /** Users */
-            users: components["schemas"]["User"][];
+            users: components["schemas"]["UserSummary"][];
             /** Nodes */
             nodes: components["schemas"]["NodeSummary"][];
             /** Lending */
@@ -926,19 +1004,19 @@ export interface components {
             user: string | null;
         };
         /**
-         * PodPartner
-         * @description The pod that a pod was placed beside, and the advice to its user.
+         * PodCoRunner
+         * @description The co-runner of a pod (Cooper), and the advice to its user.
          *
          *     Attributes:
-         *         partner: Pod beside it; null if it has a socket to itself.
-         *         predicted: Part of its throughput that it was predicted to lose.
-         *         measured: Part that it was measured to lose.
-         *         companion: Pod with which both would gain; null if the advice is to stay.
+         *         partner: Co-runner of the pod; None if it has a socket to itself.
+         *         predicted: Predicted penalty: part of its throughput that it loses, from 0 to 1.
+         *         measured: Measured penalty; None if it was not measured.
+         *         companion: Co-runner with which both would gain; None if the advice is to stay.
          *         gain: Part of its throughput that it would gain beside the companion.
          *         exploration: Part of its throughput that it was expected to lose so that penalties are
-         *             measured; null if the policy chose the partner.
+         *             measured; None if the policy chose the co-runner.
          */
-        PodPartner: {
+        PodCoRunner: {
             /** Partner */
             partner: string | null;
             /** Predicted */
@@ -951,6 +1029,52 @@ export interface components {
             gain: number | null;
             /** Exploration */
             exploration: number | null;
+        };
+        /**
+         * PodReason
+         * @description The cores and memory of a pod, and the reasons for them.
+         *
+         *     Attributes:
+         *         name: Name of the pod.
+         *         node: Node that it runs on.
+         *         state: State of its grant.
+         *         cores: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
+         *         bought: Cores that it bought.
+         *         price: Price of a core on its node.
+         *         spend: Amount of its user's budget that it spends.
+         *         speedup: Predicted speedup.
+         *         memory: Memory grant, in bytes.
+         *         reason: Sentence of the operator about its cores.
+         *         memory_reason: Why it has this memory.
+         *         cpus: Numbers of the CPUs that its agent assigned.
+         *         co_runner: Its co-runner, if Walras placed it; None otherwise.
+         */
+        PodReason: {
+            /** Name */
+            name: string;
+            /** Node */
+            node: string | null;
+            /** State */
+            state: string;
+            /** Cores */
+            cores: number | null;
+            /** Bought */
+            bought: number | null;
+            /** Price */
+            price: number | null;
+            /** Spend */
+            spend: number | null;
+            /** Speedup */
+            speedup: number | null;
+            /** Memory */
+            memory: number | null;
+            /** Reason */
+            reason: string;
+            /** Memoryreason */
+            memoryReason: string | null;
+            /** Cpus */
+            cpus: string | null;
+            coRunner: components["schemas"]["PodCoRunner"] | null;
         };
         /**
          * Pool
@@ -967,27 +1091,27 @@ export interface components {
             owners: components["schemas"]["Owner"][];
         };
         /**
-         * QuantumLedger
-         * @description The last quantum of Karma as an Entitlement saw it.
+         * Quantum
+         * @description The effect of the last Karma quantum on an entitlement, as its status shows it.
          *
          *     Attributes:
          *         number: Number of the quantum.
-         *         earned: Credits earned.
-         *         spent: Credits spent.
-         *         lent: Memory lent, by borrower.
-         *         borrowed: Memory borrowed, by lender.
+         *         earned: Credits earned: its part of the free credits, and credits for memory lent.
+         *         spent: Credits spent for memory borrowed.
+         *         lent: Memory lent, by entitlement, most first.
+         *         borrowed: Memory borrowed, by entitlement, most first.
          */
-        QuantumLedger: {
+        Quantum: {
             /** Number */
             number: number;
             /** Earned */
-            earned: number;
+            earned: string;
             /** Spent */
-            spent: number;
+            spent: string;
             /** Lent */
-            lent: components["schemas"]["LedgerLoan"][];
+            lent: components["schemas"]["MemoryLoan"][];
             /** Borrowed */
-            borrowed: components["schemas"]["LedgerLoan"][];
+            borrowed: components["schemas"]["MemoryLoan"][];
         };
         /**
          * RecordedFigures
@@ -1027,6 +1151,29 @@ export interface components {
             reason: string;
         };
         /**
+         * Sacrifice
+         * @description The cores that another pod of the same user would give up.
+         *
+         *     Attributes:
+         *         job: MarketJob of the pod, as ``namespace/name``.
+         *         pod: Name of the pod.
+         *         node: Node of the pod.
+         *         cores: Cores that it would lose.
+         *         loss: Speedup that it would lose.
+         */
+        Sacrifice: {
+            /** Job */
+            job: string;
+            /** Pod */
+            pod: string;
+            /** Node */
+            node: string;
+            /** Cores */
+            cores: number;
+            /** Loss */
+            loss: number;
+        };
+        /**
          * Socket
          * @description A processor package.
          */
@@ -1037,27 +1184,27 @@ export interface components {
             numaNodes: components["schemas"]["NumaNode"][];
         };
         /**
-         * SourceInfo
-         * @description The source of the figures.
+         * Supply
+         * @description How it comes to what a node sells. What may not be seen is None.
          *
          *     Attributes:
-         *         kind: A live cluster, a dump of a cluster in a file, or a local run.
-         *         name: Address of the API server, or names of files.
-         *         live: Whether the figures change by themselves.
-         *         namespace: Namespace whose jobs are shown; empty for all that may be seen.
+         *         cpus: CPUs that the kubelet lets pods use.
+         *         cores: Number of cores in these CPUs, or of threads if the Market sells threads.
+         *         reserved: Number of cores that the Market keeps back.
+         *         unmanaged: Number of cores that pods outside the market have requested.
+         *         others: Pods outside the market, the largest request first.
          */
-        SourceInfo: {
-            /**
-             * Kind
-             * @enum {string}
-             */
-            kind: "cluster" | "file" | "local";
-            /** Name */
-            name: string;
-            /** Live */
-            live: boolean;
-            /** Namespace */
-            namespace: string;
+        Supply: {
+            /** Cpus */
+            cpus: number | null;
+            /** Cores */
+            cores: number | null;
+            /** Reserved */
+            reserved: number;
+            /** Unmanaged */
+            unmanaged: number | null;
+            /** Others */
+            others: components["schemas"]["Other"][];
         };
         /**
          * Thread
@@ -1112,76 +1259,80 @@ export interface components {
             memoryGranted: number | null;
         };
         /**
-         * User
-         * @description An Entitlement in a list.
+         * UserCores
+         * @description Cores of an entitlement, or of all below it; None where nothing is known.
          *
          *     Attributes:
-         *         jobs: Number of its jobs.
+         *         entitled: Cores that its share of the cluster is worth, with its core credits.
+         *         allocated: Cores that its jobs buy.
+         *         held: Cores that its jobs hold.
+         *         used: Cores that pods of its jobs use.
          */
-        User: {
-            /** Name */
-            name: string;
-            /** Parent */
-            parent: string | null;
-            /** Depth */
-            depth: number;
-            /** Shares */
-            shares: number | null;
-            /** Budgetshare */
-            budgetShare: number | null;
-            /** State */
-            state: string;
-            /** Message */
-            message: string;
+        UserCores: {
             /** Entitled */
             entitled: number | null;
-            /** Bought */
-            bought: number | null;
+            /** Allocated */
+            allocated: number | null;
             /** Held */
             held: number | null;
             /** Used */
             used: number | null;
-            /** Lent */
-            lent: number | null;
-            /** Borrowed */
-            borrowed: number | null;
-            /** Memoryentitled */
-            memoryEntitled: number | null;
-            /** Memorygranted */
-            memoryGranted: number | null;
-            /** Memoryused */
-            memoryUsed: number | null;
-            /** Credits */
-            credits: number | null;
-            /** Utility */
-            utility: number | null;
-            /** Entitlementutility */
-            entitlementUtility: number | null;
-            /** Gain */
-            gain: number | null;
-            /** Price */
-            price: number | null;
-            /** Pods */
-            pods: number;
-            /** Below */
-            below: boolean;
-            /** Jobs */
-            jobs: number;
         };
         /**
          * UserDetail
          * @description Everything about an Entitlement.
          *
          *     Attributes:
+         *         row: The Entitlement in a list.
          *         children: Entitlements that divide its budget directly.
          *         jobs: Jobs that draw on it or on what is below it, if they may be seen.
-         *         ledger: Last quantum of its credits; null if no credits are kept.
+         *         quantum: Last quantum of its credits; null if no credits are kept.
          *         lending: Its loans to and from others.
          *         text: The sentences of ``walras explain``.
          *         faults: Its conditions that do not hold.
          *         notes: Figures that are left out, and the way out.
          */
         UserDetail: {
+            row: components["schemas"]["UserSummary"];
+            /** Children */
+            children: string[];
+            /** Jobs */
+            jobs: components["schemas"]["JobRow"][];
+            quantum: components["schemas"]["Quantum"] | null;
+            /** Lending */
+            lending: components["schemas"]["Lending"][];
+            /** Text */
+            text: string[];
+            /** Faults */
+            faults: components["schemas"]["Fault"][];
+            /** Notes */
+            notes: string[];
+        };
+        /**
+         * UserMemory
+         * @description Memory of an entitlement likewise, in bytes.
+         */
+        UserMemory: {
+            /** Entitled */
+            entitled: number | null;
+            /** Demand */
+            demand: number | null;
+            /** Allocated */
+            allocated: number | null;
+            /** Used */
+            used: number | null;
+        };
+        /**
+         * UserSummary
+         * @description An Entitlement, with what it trades.
+         *
+         *     Attributes:
+         *         lent: Cores of its share that others hold.
+         *         borrowed: Cores that it holds of others' shares.
+         *         price: Mean price that it pays for a core.
+         *         below: Whether its jobs have less than the utility of its share.
+         */
+        UserSummary: {
             /** Name */
             name: string;
             /** Parent */
@@ -1192,55 +1343,36 @@ export interface components {
             shares: number | null;
             /** Budgetshare */
             budgetShare: number | null;
-            /** State */
-            state: string;
-            /** Message */
-            message: string;
-            /** Entitled */
-            entitled: number | null;
-            /** Bought */
-            bought: number | null;
-            /** Held */
-            held: number | null;
-            /** Used */
-            used: number | null;
-            /** Lent */
-            lent: number | null;
-            /** Borrowed */
-            borrowed: number | null;
-            /** Memoryentitled */
-            memoryEntitled: number | null;
-            /** Memorygranted */
-            memoryGranted: number | null;
-            /** Memoryused */
-            memoryUsed: number | null;
-            /** Credits */
-            credits: number | null;
+            /** Jobs */
+            jobs: number;
+            /** Pods */
+            pods: number;
+            cores: components["schemas"]["UserCores"];
+            memory: components["schemas"]["UserMemory"];
             /** Utility */
             utility: number | null;
             /** Entitlementutility */
             entitlementUtility: number | null;
             /** Gain */
             gain: number | null;
+            /** Credits */
+            credits: string | null;
+            /** Creditsabovemean */
+            creditsAboveMean: number | null;
+            /** Ready */
+            ready: string;
+            /** Reason */
+            reason: string;
+            /** Message */
+            message: string;
+            /** Lent */
+            lent: number | null;
+            /** Borrowed */
+            borrowed: number | null;
             /** Price */
             price: number | null;
-            /** Pods */
-            pods: number;
             /** Below */
             below: boolean;
-            /** Children */
-            children: string[];
-            /** Jobs */
-            jobs: components["schemas"]["JobSummary"][];
-            ledger: components["schemas"]["QuantumLedger"] | null;
-            /** Lending */
-            lending: components["schemas"]["Lending"][];
-            /** Text */
-            text: string[];
-            /** Faults */
-            faults: components["schemas"]["FailedCondition"][];
-            /** Notes */
-            notes: string[];
         };
         /**
          * WhatIf
@@ -1295,6 +1427,23 @@ export interface components {
             notes: string[];
             /** Refused */
             refused: components["schemas"]["RefusedJob"][];
+        };
+        /**
+         * Worth
+         * @description The value of a whole resource of its nodes to a job that bids in auctions.
+         *
+         *     Attributes:
+         *         value: Value with which the job bids.
+         *         lower: Lower end of the 95 % confidence interval; None unless it is estimated.
+         *         upper: Upper end of the confidence interval; None if unknown, or if it is unbounded.
+         */
+        Worth: {
+            /** Value */
+            value: number;
+            /** Lower */
+            lower: number | null;
+            /** Upper */
+            upper: number | null;
         };
     };
     responses: never;

@@ -12,7 +12,16 @@ function figure<Row>(
   format: (value: number | null) => string,
   about?: string,
 ): Column<Row> {
-  const value = (row: Row) => (row[key] as number | null | undefined) ?? null;
+  return derived(key, title, format, (row) => (row[key] as number | null) ?? null, about);
+}
+
+function derived<Row>(
+  key: string,
+  title: string,
+  format: (value: number | null) => string,
+  value: (row: Row) => number | null,
+  about?: string,
+): Column<Row> {
   return {
     key,
     title,
@@ -24,17 +33,19 @@ function figure<Row>(
 }
 
 export function userFigures(): Column<User>[] {
+  const cores = (key: keyof User["cores"], title: string, about: string) =>
+    derived<User>(key, title, text.exactCores, (row) => row.cores[key], about);
   return [
     figure("shares", "Shares", text.whole, "Weight among the entitlements of the same parent"),
-    figure("entitled", "Entitled", text.exactCores, "Cores that the entitlement is worth"),
-    figure("bought", "Bought", text.exactCores, "Cores that it bought in the market"),
-    figure("held", "Held", text.exactCores, "Cores that its jobs hold, in whole cores and parts"),
-    figure("used", "Used", text.exactCores, "Cores that its jobs keep busy, as measured"),
+    cores("entitled", "Entitled", "Cores that the entitlement is worth"),
+    cores("allocated", "Bought", "Cores that it bought in the market"),
+    cores("held", "Held", "Cores that its jobs hold, in whole cores and parts"),
+    cores("used", "Used", "Cores that its jobs keep busy, as measured"),
     figure("lent", "Lent", text.exactCores, "Cores of its part that others have"),
     figure("borrowed", "Borrowed", text.exactCores, "Cores of others' parts that it has"),
     figure("utility", "Utility", text.utility, "Mean speedup of its jobs, weighted by work"),
     figure("gain", "Gain", text.signedPercent, "Utility compared with its part of every node"),
-    figure("credits", "Credits", text.credits, "Credits for memory, relative to the mean"),
+    figure("creditsAboveMean", "Credits", text.credits, "Credits for memory, relative to the mean"),
   ];
 }
 
@@ -60,8 +71,8 @@ export function nodeColumns(): Column<NodeRow>[] {
     figure("free", "Free", text.cores, "Cores that nobody holds"),
     figure("used", "Used", text.exactCores, "Cores that are busy, as measured"),
     figure("price", "Price", text.price, "Price of a core; 1 is the average of the cluster"),
-    figure("memory", "Memory", text.bytes, "Memory that the node divides"),
-    figure("memoryGranted", "Granted", text.bytes, "Memory that jobs have been granted"),
+    figure("memoryForPods", "Memory", text.bytes, "Memory that the node divides"),
+    figure("memory", "Granted", text.bytes, "Memory that jobs have been granted"),
     figure("pods", "Pods", text.whole, "Pods of the market"),
     {
       key: "pool",
@@ -73,8 +84,8 @@ export function nodeColumns(): Column<NodeRow>[] {
       key: "state",
       title: "Agent",
       about: "State that the node's agent reports",
-      sort: (row) => row.state,
-      cell: (row) => <State of={row.state} title={row.message} />,
+      sort: (row) => row.agent,
+      cell: (row) => <State of={row.agent} title={row.message} />,
     },
   ];
 }
@@ -93,14 +104,14 @@ export function jobColumns(): Column<JobRow>[] {
       cell: (row) => <Name of={jobName(row)} href={link("jobs", row.namespace, row.name)} />,
     },
     {
-      key: "user",
+      key: "entitlement",
       title: "User",
-      sort: (row) => row.user,
+      sort: (row) => row.entitlement,
       cell: (row) =>
-        row.user === "" ? (
+        row.entitlement === "" ? (
           <span class="muted">–</span>
         ) : (
-          <Name of={row.user} href={link("users", row.user)} />
+          <Name of={row.entitlement} href={link("users", row.entitlement)} />
         ),
     },
     {
@@ -110,7 +121,7 @@ export function jobColumns(): Column<JobRow>[] {
       cell: (row) => (row.node ? <Name of={row.node} /> : <span class="muted">–</span>),
     },
     figure("pods", "Pods", text.whole),
-    figure("bought", "Bought", text.exactCores, "Cores that it bought in the market"),
+    figure("cores", "Bought", text.exactCores, "Cores that it bought in the market"),
     figure("held", "Held", text.exactCores, "Cores that its pods hold"),
     figure("used", "Used", text.exactCores, "Cores that its pods keep busy, as measured"),
     figure("speedup", "Speedup", text.speedup, "Predicted, against one core"),
@@ -121,7 +132,7 @@ export function jobColumns(): Column<JobRow>[] {
       key: "state",
       title: "State",
       sort: (row) => row.state,
-      cell: (row) => <State of={row.state} title={row.reason} />,
+      cell: (row) => <State of={row.state} title={row.message} />,
     },
   ];
 }

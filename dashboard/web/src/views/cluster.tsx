@@ -190,7 +190,7 @@ function Tree({ users }: { users: User[] }) {
   const [offset, setOffset] = useState(0);
   const rows = useMemo(() => branches(users, closed), [users, closed]);
   const most = useMemo(
-    () => users.reduce((high, each) => Math.max(high, each.held ?? 0, each.entitled ?? 0), 0),
+    () => users.reduce((high, each) => Math.max(high, each.cores.held ?? 0, each.cores.entitled ?? 0), 0),
     [users],
   );
   if (users.length === 0)
@@ -233,7 +233,7 @@ function Tree({ users }: { users: User[] }) {
       key: "bar",
       title: "Held of entitled",
       cell: ({ user }) => (
-        <Bullet held={user.held} entitled={user.entitled} most={most} />
+        <Bullet held={user.cores.held} entitled={user.cores.entitled} most={most} />
       ),
     },
     ...userFigures().map(
@@ -248,7 +248,7 @@ function Tree({ users }: { users: User[] }) {
     {
       key: "state",
       title: "State",
-      cell: ({ user }) => <State of={user.state} title={user.message} />,
+      cell: ({ user }) => <State of={user.reason} title={user.message} />,
     },
   ];
   const at = offset < rows.length ? offset : 0;

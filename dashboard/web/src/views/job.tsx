@@ -35,7 +35,7 @@ export function Job({ namespace, name }: { namespace: string; name: string }) {
         below={
           data !== null && (
             <p>
-              <State of={data.state} /> {data.message !== "" && <bdi>{data.message}</bdi>}
+              <State of={data.row.state} /> {data.row.message !== "" && <bdi>{data.row.message}</bdi>}
             </p>
           )
         }
@@ -49,40 +49,40 @@ export function Job({ namespace, name }: { namespace: string; name: string }) {
 }
 
 function Page({ job }: { job: JobDetail }) {
-  const pairs = job.pods.filter((each) => each.coRunner !== null);
+  const pairs = job.explanation.pods.filter((each) => each.coRunner !== null);
   return (
     <>
       <Facts
         facts={[
           {
             label: "Cores held",
-            value: text.cores(job.held),
-            about: `${text.exactCores(job.bought)} bought`,
+            value: text.cores(job.row.held),
+            about: `${text.exactCores(job.row.cores)} bought`,
           },
-          { label: "Used", value: text.cores(job.used), about: "as measured" },
-          { label: "Speedup", value: text.speedup(job.speedup), about: "against one core" },
+          { label: "Used", value: text.cores(job.row.used), about: "as measured" },
+          { label: "Speedup", value: text.speedup(job.row.speedup), about: "against one core" },
           {
             label: "Parallel fraction F",
-            value: text.fraction(job.parallelFraction),
-            about: job.sourceText === "" ? (job.source ?? "") : <bdi>{job.sourceText}</bdi>,
+            value: text.fraction(job.row.parallelFraction),
+            about: job.explanation.sourceText === "" ? (job.row.source ?? "") : <bdi>{job.explanation.sourceText}</bdi>,
           },
-          { label: "Price of a core", value: text.price(job.price), about: "mean of its pods" },
+          { label: "Price of a core", value: text.price(job.row.price), about: "mean of its pods" },
           {
             label: "Paid by",
             value:
-              job.user === "" ? (
+              job.row.entitlement === "" ? (
                 text.UNKNOWN
               ) : (
-                <Name of={job.user} href={link("users", job.user)} />
+                <Name of={job.row.entitlement} href={link("users", job.row.entitlement)} />
               ),
             about:
-              job.budget === null
+              job.explanation.budget === null
                 ? ""
-                : `${text.exactCores(job.budget.spend)} of a budget of ${text.exactCores(job.budget.cores)}`,
+                : `${text.exactCores(job.explanation.budget.spend)} of a budget of ${text.exactCores(job.explanation.budget.cores)}`,
           },
         ]}
       />
-      <Faults of={job.faults} />
+      <Faults of={job.explanation.faults} />
       <Notes of={job.notes} />
       <div class="columns">
         <Card title="Speedup" about={<CurveAbout job={job} />}>
@@ -98,21 +98,21 @@ function Page({ job }: { job: JobDetail }) {
             )
           }
         >
-          <Why pods={job.pods} />
+          <Why pods={job.explanation.pods} />
         </Card>
       </div>
       <Card title="Pods" wide>
         <LocalTable
           label="Pods"
           columns={podColumns}
-          rows={job.pods}
+          rows={job.explanation.pods}
           rowKey={(row) => row.name}
           initial={{ key: "name", descending: false }}
           empty="No pod of this job runs or waits now."
         />
-        {job.unlisted > 0 && (
+        {job.explanation.unlisted > 0 && (
           <p class="muted">
-            Its status has no room for {text.count(job.unlisted, "more pod")}.
+            Its status has no room for {text.count(job.explanation.unlisted, "more pod")}.
           </p>
         )}
       </Card>
@@ -121,7 +121,7 @@ function Page({ job }: { job: JobDetail }) {
           title="One more core"
           about="What one more core of a pod's node would cost its user, and bring to the job."
         >
-          <More of={job.oneMore} />
+          <More of={job.explanation.oneMore} texts={job.oneMoreTexts} />
         </Card>
         <Card
           title="Co-runners"
@@ -142,7 +142,7 @@ function Page({ job }: { job: JobDetail }) {
         </Card>
       </div>
       <div class="columns columns-three">
-        <HistoryCharts kind="job" name={job.name} namespace={job.namespace} />
+        <HistoryCharts kind="job" name={job.row.name} namespace={job.row.namespace} />
       </div>
     </>
   );
@@ -278,7 +278,7 @@ const podColumns: Column<JobPod>[] = [
   },
   ...(
     [
-      ["heldCores", "Held", text.cores],
+      ["cores", "Held", text.cores],
       ["bought", "Bought", text.exactCores],
       ["price", "Price", text.price],
       ["spend", "Spend", text.exactCores],
@@ -326,12 +326,12 @@ const pairColumns: Column<JobPod>[] = [
   pairFigure("exploration", "Cost to learn"),
 ];
 
-function More({ of }: { of: OneMore[] }) {
+function More({ of, texts }: { of: OneMore[]; texts: string[] }) {
   if (of.length === 0)
     return <Empty>No pod of this job buys cores now, or their prices may not be seen.</Empty>;
   return (
     <ul class="why">
-      {of.slice(0, 10).map((each) => (
+      {of.slice(0, 10).map((each, index) => (
         <li key={each.pod}>
           <p class="why-pod">
             <Name of={each.pod} /> <span class="muted">on</span> <Name of={each.node} />
@@ -346,11 +346,9 @@ function More({ of }: { of: OneMore[] }) {
               speedup
             </span>
           </p>
-          {each.text !== "" && (
-            <p class="muted">
-              <bdi>{each.text}</bdi>
-            </p>
-          )}
+          <p class="muted">
+            <bdi>{texts[index]}</bdi>
+          </p>
         </li>
       ))}
     </ul>

@@ -45,7 +45,7 @@ export function Node({ name, unit }: { name: string; unit: "core" | "thread" }) 
         below={
           data !== null && (
             <p>
-              <State of={data.state} /> {data.message !== "" && <bdi>{data.message}</bdi>}
+              <State of={data.row.agent} /> {data.row.message !== "" && <bdi>{data.row.message}</bdi>}
             </p>
           )
         }
@@ -72,21 +72,21 @@ function Page({ node, unit }: { node: NodeDetail; unit: "core" | "thread" }) {
         facts={[
           {
             label: unit === "thread" ? "CPUs for sale" : "Cores for sale",
-            value: text.cores(node.cores),
-            about: node.pool === null ? "" : <>pool {<bdi>{node.pool}</bdi>}</>,
+            value: text.cores(node.row.cores),
+            about: node.row.pool === null ? "" : <>pool {<bdi>{node.row.pool}</bdi>}</>,
           },
-          { label: "Sold", value: text.cores(node.sold), about: `${text.cores(node.free)} free` },
-          { label: "Used", value: text.cores(node.used), about: "as measured" },
-          { label: "Price of a core", value: text.price(node.price), about: "1 is the average" },
+          { label: "Sold", value: text.cores(node.row.sold), about: `${text.cores(node.row.free)} free` },
+          { label: "Used", value: text.cores(node.row.used), about: "as measured" },
+          { label: "Price of a core", value: text.price(node.row.price), about: "1 is the average" },
           {
             label: "Memory granted",
-            value: text.bytes(node.memoryGranted),
-            about: node.memory === null ? "" : `of ${text.bytes(node.memory)}`,
+            value: text.bytes(node.row.memory),
+            about: node.row.memoryForPods === null ? "" : `of ${text.bytes(node.row.memoryForPods)}`,
           },
           {
             label: "Agent",
-            value: node.agentAlive === null ? "–" : node.agentAlive ? "alive" : "silent",
-            about: text.count(node.pods, "pod"),
+            value: node.row.agentAlive === null ? "–" : node.row.agentAlive ? "alive" : "silent",
+            about: text.count(node.row.pods, "pod"),
           },
         ]}
       />
@@ -135,7 +135,7 @@ function Page({ node, unit }: { node: NodeDetail; unit: "core" | "thread" }) {
         </Card>
       </div>
       <div class="columns">
-        <HistoryCharts kind="node" name={node.name} />
+        <HistoryCharts kind="node" name={node.row.name} />
       </div>
     </>
   );
@@ -307,7 +307,7 @@ function Supply({ node }: { node: NodeDetail }) {
         <dt>requested by pods outside the market</dt>
         <dd>{text.cores(supply.unmanaged === null ? null : -supply.unmanaged)}</dd>
         <dt class="sum-total">for sale</dt>
-        <dd class="sum-total">{text.cores(node.cores)}</dd>
+        <dd class="sum-total">{text.cores(node.row.cores)}</dd>
       </dl>
       {supply.others.length > 0 && (
         <>

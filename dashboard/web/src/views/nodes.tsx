@@ -25,7 +25,7 @@ export function Nodes({ overview }: { overview: Overview }) {
           columns={nodeColumns()}
           rows={nodes}
           rowKey={(row) => row.name}
-          filter={(row) => `${row.name} ${row.pool ?? ""} ${row.state}`}
+          filter={(row) => `${row.name} ${row.pool ?? ""} ${row.agent}`}
           filterLabel="Name, pool or state"
           initial={{ key: "name", descending: false }}
           empty="No node takes part, or you may not list nodes. Notes below say what you may not see."

@@ -31,10 +31,10 @@ export function UserView({ name }: { name: string }) {
         above={
           <>
             <a href={link("users")}>Users</a>
-            {data?.parent != null && (
+            {data?.row.parent != null && (
               <>
                 {" / "}
-                <Name of={data.parent} href={link("users", data.parent)} />
+                <Name of={data.row.parent} href={link("users", data.row.parent)} />
               </>
             )}
           </>
@@ -42,7 +42,7 @@ export function UserView({ name }: { name: string }) {
         below={
           data !== null && (
             <p>
-              <State of={data.state} /> {data.message !== "" && <bdi>{data.message}</bdi>}
+              <State of={data.row.reason} /> {data.row.message !== "" && <bdi>{data.row.message}</bdi>}
             </p>
           )
         }
@@ -62,30 +62,30 @@ function Page({ user }: { user: UserDetail }) {
         facts={[
           {
             label: "Entitled to",
-            value: text.cores(user.entitled),
-            about: `cores, by ${text.whole(user.shares)} shares`,
+            value: text.cores(user.row.cores.entitled),
+            about: `cores, by ${text.whole(user.row.shares)} shares`,
           },
           {
             label: "Held",
-            value: text.cores(user.held),
-            about: `${text.exactCores(user.bought)} bought, ${text.exactCores(user.used)} used`,
+            value: text.cores(user.row.cores.held),
+            about: `${text.exactCores(user.row.cores.allocated)} bought, ${text.exactCores(user.row.cores.used)} used`,
           },
           {
             label: "Lent and borrowed",
-            value: `${text.cores(user.lent)} / ${text.cores(user.borrowed)}`,
+            value: `${text.cores(user.row.lent)} / ${text.cores(user.row.borrowed)}`,
             about: "cores, on all nodes",
           },
           {
             label: "Gain",
-            value: text.signedPercent(user.gain),
-            about: `utility ${text.utility(user.utility)}, alone ${text.utility(user.entitlementUtility)}`,
+            value: text.signedPercent(user.row.gain),
+            about: `utility ${text.utility(user.row.utility)}, alone ${text.utility(user.row.entitlementUtility)}`,
           },
           {
             label: "Memory granted",
-            value: text.bytes(user.memoryGranted),
-            about: `entitled to ${text.bytes(user.memoryEntitled)}`,
+            value: text.bytes(user.row.memory.allocated),
+            about: `entitled to ${text.bytes(user.row.memory.entitled)}`,
           },
-          { label: "Credits", value: text.credits(user.credits), about: "relative to the mean" },
+          { label: "Credits", value: text.credits(user.row.creditsAboveMean), about: "relative to the mean" },
         ]}
       />
       <Faults of={user.faults} />
@@ -122,11 +122,11 @@ function Page({ user }: { user: UserDetail }) {
           />
         </Card>
         <Card title="Ledger" about="Credits of the last quantum of memory that was settled.">
-          <Quantum of={user.ledger} />
+          <Quantum of={user.quantum} />
         </Card>
       </div>
       <div class="columns columns-three">
-        <HistoryCharts kind="user" name={user.name} />
+        <HistoryCharts kind="user" name={user.row.name} />
       </div>
       <Card title="Jobs" wide>
         <LocalTable

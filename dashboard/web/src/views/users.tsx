@@ -36,8 +36,8 @@ const columns: Column<User>[] = [
   {
     key: "state",
     title: "State",
-    sort: (row) => row.state,
-    cell: (row) => <State of={row.state} title={row.message} />,
+    sort: (row) => row.reason,
+    cell: (row) => <State of={row.reason} title={row.message} />,
   },
 ];
 
@@ -53,7 +53,7 @@ export function Users({ overview }: { overview: Overview }) {
           columns={columns}
           rows={overview.users}
           rowKey={(row) => row.name}
-          filter={(row) => `${row.name} ${row.parent ?? ""} ${row.state}`}
+          filter={(row) => `${row.name} ${row.parent ?? ""} ${row.reason}`}
           filterLabel="Name, parent or state"
           initial={{ key: "gain", descending: false }}
           empty="There are no entitlements that you may see."
