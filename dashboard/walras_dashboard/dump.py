@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import NAMESPACE_URL, uuid5
 
+from walras_service.times import rfc3339
+
 from walras_api import cluster, kinds
 from walras_api.contract import LOCAL_RUN_LABEL, MARKET_NAME
 from walras_api.entitlement import EntitlementStatus
@@ -111,7 +113,7 @@ def dump_of(located: Sequence[Located[Any]], names: str, now: datetime) -> Dump:
         )
     allocations = {each.metadata.name: each for each in found if isinstance(each, NodeAllocation)}
     world = World(
-        now=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        now=rfc3339(now),
         objects=objects,
         markets=documents.markets or (default_market(),),
         allocations=allocations,

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 from walras_cli.cluster.asking import leases_of
+from walras_service.times import rfc3339
 
 from walras_api.contract import MARKET_NAME
 from walras_api.entitlement import EntitlementStatus
@@ -344,7 +345,7 @@ class Live:
         said = moves(before, after)
         if not said:
             return
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = rfc3339(datetime.now(UTC))
         name = (after or before).name
         new = tuple(Moved(now, each) for each in said)
         self._moved[name] = (*new, *self._moved.get(name, ()))[:MOST_MOVES]

@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from walras_service.times import rfc3339
+
 from walras.market.snapshot import CoreMechanism
 from walras_api.market import CoresPolicy
 from walras_cli.cluster.explain.pages import (
@@ -198,7 +200,7 @@ class Views:
         cores = spec.get("cores") or {}
         epoch = None if market is None else market.status.epoch
         return Overview(
-            time=facts.now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            time=rfc3339(facts.now),
             revision=self.state.revision,
             source=self.state.origin,
             namespace=facts.namespace,

@@ -18,7 +18,9 @@ from walras_operator.numbers import figure, thousandths
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from walras.analysis.node_pools import NodePool, NodePools, NodesEffect, UserChange
+    from walras.pool_effects import NodesEffect, UserChange
+
+    from walras.analysis.node_pools import NodePool, NodePools
 
 TIME_CONSTANT = 600.0
 """Seconds after which a change of a signal shows by 63 %."""

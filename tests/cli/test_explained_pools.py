@@ -13,9 +13,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from rich.console import Console
+from walras.pool_effects import WITHOUT_VALUES
 
 from seen import decided, seen
-from walras.analysis import node_pools
 from walras_cli.cluster.explain.render import render_user
 from walras_cli.cluster.explain.render_pools import render_cluster
 from walras_cli.main import main
@@ -23,7 +23,7 @@ from walras_operator.decision import decide
 from walras_operator.pool_averages import PoolAverages
 from walras_operator.runtime.pool_signals import PoolSignals
 from walras_view.explain.bids import bids_of
-from walras_view.explain.pools import WITHOUT_VALUES, ClusterExplanation, explain_cluster
+from walras_view.explain.pools import ClusterExplanation, explain_cluster
 from walras_view.explain.user import explain_user
 from walras_view.sentences.pools import pool_sentences
 from worlds import entitlement, job, market, node, outcome, pod, world
@@ -134,10 +134,6 @@ def test_mechanisms_without_values_say_so(mechanism: str) -> None:
         assert each.one_more is None
         assert f"under {mechanism}" in each.advice
     assert f"under {mechanism}" in printed(render_cluster(found, wide=False))
-
-
-def test_mechanisms_without_values_are_those_of_the_core() -> None:
-    assert WITHOUT_VALUES == node_pools.WITHOUT_VALUES
 
 
 def test_before_the_first_signals_the_page_says_that_they_come() -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pytest
+from walras.pool_effects import WITHOUT_VALUES
 
-from walras.analysis.node_pools import WITHOUT_VALUES, NodePool, node_pools, recommend
+from walras.analysis.node_pools import NodePool, node_pools, recommend
 from walras.clearing import clear
 from walras.market.snapshot import (
     MOST_POOLS,

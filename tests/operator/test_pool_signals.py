@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from walras.pool_effects import NodesEffect, UserChange
 
-from walras.analysis.node_pools import NodePool, NodePools, NodesEffect, UserChange, node_pools
+from walras.analysis.node_pools import NodePool, NodePools, node_pools
 from walras_api.assembly import policy_of, pool_prices_of
 from walras_api.market import MarketStatus
 from walras_operator.decision import decide

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
+from walras_service.times import rfc3339
 
 from walras_api.market import MarketStatus
 from walras_cli.cluster.asking import leases_of
@@ -56,7 +57,7 @@ def world_of(cluster: Cluster) -> World:
             f"what-if needs; ask an administrator of the cluster for these rights, or for a dump "
             f"to use with --from (see walras what-if -h)"
         )
-    world = mirror.world(cluster.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    world = mirror.world(rfc3339(cluster.now))
     agents = _agents(cluster, world)
     return replace(world, agents=_reporting(world) if agents is None else agents)
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
+from walras_service.times import rfc3339
+
 from walras.analysis.plan_quality import evaluate_plan
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.report import topology_of
@@ -119,7 +121,7 @@ def _replace(file: Path, text: str) -> None:
 
 def documents_of_run(loop: Loop) -> list[Document]:
     """Return a run as it is now; only its Entitlements and its Market while no job has a grant."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = rfc3339(datetime.now(UTC))
     states = {
         (state.job.namespace, state.job.name): state
         for state in loop.jobs.values()

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from walras_service.times import rfc3339
+
 from walras_api import cluster, kinds
 from walras_api.assembly import MOST_NAMED, Objects
 from walras_api.cluster import CLUSTER_KINDS, Workload
@@ -276,7 +278,7 @@ def _situation_of(world: World, validated: Validated, *notes: str) -> Situation:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return rfc3339(datetime.now(UTC))
 
 
 def _unknown_work(followed: Mapping[tuple[str, str], FollowedJob]) -> Iterator[str]:

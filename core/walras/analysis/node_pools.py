@@ -36,17 +36,14 @@ from walras.market.bounds import bounds_of
 from walras.market.snapshot import MOST_POOLS, MOST_USERS, PoolPrices, identity
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.market import AmdahlMarket
+from walras.pool_effects import WITHOUT_VALUES, NodesEffect, UserChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from walras.market.plan import Plan
-    from walras.market.snapshot import CoreMechanism, Job, Node, Policy, Snapshot
+    from walras.market.snapshot import Job, Node, Policy, Snapshot
     from walras.numerics.arrays import Floats
-
-WITHOUT_VALUES: frozenset[CoreMechanism] = frozenset({"Auction", "Greedy"})
-"""Mechanisms under which more cores have no value that could be computed: auctions have no
-equilibrium in cores alone, and Greedy ignores entitlements, in which the value is counted."""
 
 LEAST_PART = 0.01
 """Part of all changes, counted with budgets, below which a user is not named."""
@@ -55,39 +52,6 @@ GIB = 2**30
 
 _TOLERANCE = 1e-9  # a node among thousands changes progress by 1e-4
 _STEP = 0.01  # relative change of a pool's cores by which a derivative is computed
-
-
-@dataclass(frozen=True, slots=True)
-class UserChange:
-    """Change of one user's utility.
-
-    Attributes:
-        user: Name of the entitlement.
-        utility: Relative change of its utility.
-        part: Its part of what all users that change in the same direction gain or lose, counted
-            with their budgets.
-    """
-
-    user: str
-    utility: float
-    part: float
-
-
-@dataclass(frozen=True, slots=True)
-class NodesEffect:
-    """Effect of more or fewer nodes.
-
-    Attributes:
-        progress: Relative change of system progress.
-        speedup: Change of total speedup.
-        gaining: Users that gain most, at most `MOST_USERS`.
-        losing: Users that lose most, at most `MOST_USERS`.
-    """
-
-    progress: float
-    speedup: float
-    gaining: tuple[UserChange, ...] = ()
-    losing: tuple[UserChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

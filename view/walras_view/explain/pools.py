@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from walras.pool_effects import WITHOUT_VALUES, NodesEffect, UserChange
+
 from walras_view.figures import amount, number, ready_condition
 from walras_view.notes import headline_of
 
@@ -19,42 +21,17 @@ if TYPE_CHECKING:
     )
     from walras_view.facts import ApiObject, Facts
 
-WITHOUT_VALUES = frozenset({"Auction", "Greedy"})
-"""Mechanisms under which more cores have no value (`walras.analysis.node_pools.WITHOUT_VALUES`)."""
-
 
 @dataclass(frozen=True, slots=True)
-class UserChange:
-    """A user whose progress another number of nodes would change.
+class PricedEffect(NodesEffect):
+    """The effect of one node more or less, with its worth.
 
     Attributes:
-        user: Name of the entitlement.
-        utility: Relative change of its utility.
-        part: Its part of what all users gain, or of what all lose, from 0 to 1.
+        worth_per_hour: Worth of the change of speedup for an hour; None without
+            ``valuePerCoreHour``.
     """
 
-    user: str
-    utility: float
-    part: float
-
-
-@dataclass(frozen=True, slots=True)
-class NodesEffect:
-    """The effect of one node more or less.
-
-    Attributes:
-        progress: Relative change of system progress.
-        speedup: Change of the total speedup, where a job alone on one core counts as 1.
-        worth_per_hour: Worth of that change for an hour; None without ``valuePerCoreHour``.
-        gaining: Users that gain most.
-        losing: Users that lose most.
-    """
-
-    progress: float
-    speedup: float
-    worth_per_hour: float | None
-    gaining: tuple[UserChange, ...]
-    losing: tuple[UserChange, ...]
+    worth_per_hour: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +58,8 @@ class PoolExplanation:
     cores: float
     price: float
     core_value: float | None
-    one_more: NodesEffect | None
-    one_less: NodesEffect | None
+    one_more: PricedEffect | None
+    one_less: PricedEffect | None
     recommended_nodes: int | None
     price_per_node_hour: float | None
     advice: str
@@ -188,11 +165,11 @@ def _advice(pool: NodePoolReport, mechanism: str, worth: float | None, price: fl
     return "the operator has not used the prices yet; it does within a few minutes"
 
 
-def _effect(effect: NodesEffectReport | None, worth: float | None) -> NodesEffect | None:
+def _effect(effect: NodesEffectReport | None, worth: float | None) -> PricedEffect | None:
     if effect is None:
         return None
     speedup = float(effect.speedup)
-    return NodesEffect(
+    return PricedEffect(
         progress=float(effect.progress),
         speedup=speedup,
         worth_per_hour=None if worth is None else worth * speedup,

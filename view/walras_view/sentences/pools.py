@@ -9,7 +9,9 @@ from walras_view.text import memory
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from walras_view.explain.pools import NodesEffect, PoolExplanation, UserChange
+    from walras.pool_effects import NodesEffect, UserChange
+
+    from walras_view.explain.pools import PoolExplanation
 
 
 def pool_sentences(pool: PoolExplanation) -> Iterator[str]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from walras_service.times import rfc3339
+
 from walras.outcome.hourly_accounts import COLUMNS, HOUR, OTHERS, HourSums
 from walras_api.fields import LONGEST_NAME, NAME
 
@@ -194,11 +196,6 @@ def report_of(
         tuple(_periods(chosen, start, end)),
         max((day.without for day in known), default=0),
     )
-
-
-def rfc3339(time: int) -> str:
-    """Return a time as text."""
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _month(time: int) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.table import Table
 from rich.text import Text
+from walras_service.times import rfc3339
 
 from walras_cli.cluster.asking import facts_of
 from walras_cli.cluster.connection import require_namespace
@@ -103,7 +104,7 @@ class TopPage:
         """Return all rows, whatever a table would leave out."""
         tables_ = {"users": self.users, "jobs": self.jobs, "nodes": self.nodes}
         return {
-            "time": self.facts.now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "time": rfc3339(self.facts.now),
             "market": headline_of(self.facts),
             **{
                 name: [plain(row) for row in rows]
