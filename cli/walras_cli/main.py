@@ -29,12 +29,12 @@ class LazyGroup(click.Group):
 
     MODULES: ClassVar = {
         "check": "walras_cli.cluster.check:check",
-        "explain": "walras_cli.cluster.explain.command:explain",
-        "local": "walras_cli.local.command:local",
+        "explain": "walras_cli.cluster.explain.explain_command:explain",
+        "local": "walras_cli.local.local_command:local",
         "profile": "walras_cli.profile:profile",
-        "report": "walras_cli.cluster.report.command:report",
-        "top": "walras_cli.cluster.top.command:top",
-        "what-if": "walras_cli.what_if.command:what_if",
+        "report": "walras_cli.cluster.report.report_command:report",
+        "top": "walras_cli.cluster.top.top_command:top",
+        "what-if": "walras_cli.what_if.what_if_command:what_if",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's interface

@@ -13,8 +13,9 @@ from walras_cli.options import output_option
 from walras_service.failures import BadInput, Failure, Interrupted
 
 if TYPE_CHECKING:
+    from walras_profiler.profile_tables import ProfileReport
+
     from walras_profiler.campaign import Measurement, Runner, Trial, TrialObserver
-    from walras_profiler.report import ProfileReport
     from walras_profiler.session import ProfileRequest
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -114,14 +115,13 @@ def profile(
     report = measure(request)
     if output == "table":
         from rich.console import Console
-
-        from walras_profiler.report import render
+        from walras_profiler.profile_tables import render
 
         Console().print(render(report))
     else:
         write_document(report, title, namespace, output)
     if plot or (plot is None and output == "table"):
-        from walras_profiler.report import speedup_plot
+        from walras_profiler.profile_tables import speedup_plot
 
         click.echo("\n" + speedup_plot(report.fit), err=output != "table")
 

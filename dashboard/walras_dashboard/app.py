@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from walras_dashboard.access import BoundedBody, SecureHeaders
 from walras_dashboard.admission import routes_for, viewer_of
 from walras_dashboard.events import stream
-from walras_dashboard.history import history_of
+from walras_dashboard.figure_history import history_of
 from walras_dashboard.limits import TooManyRequestsError
 from walras_dashboard.models import (
     ErrorBody,

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from walras_cli.what_if.plan_tables import FIGURES
 
 from walras.analysis.plan_quality import evaluate_plan
 from walras.clearing import clear
@@ -19,7 +20,6 @@ from walras_api.assembly import policy_of
 from walras_api.contract import API_VERSION, MARKET_NAME
 from walras_cli.what_if.changes import Situation, situation_of_world
 from walras_cli.what_if.comparison import Cleared
-from walras_cli.what_if.report import FIGURES
 from walras_dashboard.models import (
     DividedCores,
     DividedJob,

@@ -25,7 +25,7 @@ from walras_profiler.campaign import (
 )
 from walras_profiler.command_runner import command_runner
 from walras_profiler.container_runner import ContainerError, container_runner
-from walras_profiler.report import ProfileReport
+from walras_profiler.profile_tables import ProfileReport
 from walras_profiler.sampling import SamplingError, check_source
 from walras_profiler.template import Template, check_program
 

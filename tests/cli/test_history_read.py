@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from walras_cli.cluster.operator_history import USERS, HistoryReader
 from walras_service.times import rfc3339
 
 from config_maps import ConfigMaps
@@ -28,7 +29,6 @@ from walras_api.contract import accounts_part, history_part
 from walras_api.market import HistoryPolicy
 from walras_api.parse import parse_object
 from walras_cli.cluster.connection import Cluster
-from walras_cli.cluster.history import USERS, HistoryReader
 from walras_cli.main import main
 from walras_operator.market_sample import PodUsage
 from walras_operator.runtime.history import HistoryKeeper

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from walras_cli.cluster.asking import facts_of
+from walras_cli.cluster.operator_history import HistoryReader, namespace_of_operator
 
 from walras_api.contract import MARKET_NAME
 from walras_api.market import EpochReport, MarketStatus
 from walras_cli.cluster import asking
-from walras_cli.cluster.history import HistoryReader, namespace_of_operator
 from walras_cli.cluster.live import world_of
 from walras_service.api_errors import ApiError
 from walras_service.kinds import LEASES, OURS

@@ -212,7 +212,7 @@ def _from_operator(
     target: Target, since: timedelta | datetime, until: timedelta | datetime | None
 ) -> _Found:
     from walras_cli.cluster.connection import connected
-    from walras_cli.cluster.history import HistoryReader, namespace_of_operator
+    from walras_cli.cluster.operator_history import HistoryReader, namespace_of_operator
 
     with connected(target) as cluster:
         namespace = target.namespace or namespace_of_operator(cluster)

@@ -125,7 +125,7 @@ def what_if(
     from walras_cli.output import show
     from walras_cli.what_if.changes import ChangedCluster
     from walras_cli.what_if.comparison import Comparison, MechanismOptions
-    from walras_cli.what_if.report import WhatIfPage
+    from walras_cli.what_if.plan_tables import WhatIfPage
 
     if sensitivity and (len(mechanisms) > 1 or "all" in mechanisms):
         raise BadInput("--sensitivity needs one mechanism; give -m once, and not all")

@@ -385,7 +385,7 @@ def _report(
     rival: dict[str, float] | None,
     output: str,
 ) -> None:
-    from walras_cli.local.report import document, render, result_of
+    from walras_cli.local.run_report import document, render, result_of
 
     result = result_of(loop, placement, rival)
     if output == "table":
