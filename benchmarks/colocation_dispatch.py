@@ -32,7 +32,7 @@ from control_plane import empty_kubeconfig, ensure, refuse
 from large_cluster import JOBS, LargeCluster
 from scaled_operator import ScaledOperator
 from simulated_agents import SimulatedAgents
-from walras_operator.runtime.publisher import THREADS
+from walras_operator.publish.publisher import THREADS
 from walras_service.kinds import OURS, PODS
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from large_worlds import cluster  # noqa: E402
 from walras_dashboard.models import WhatIf  # noqa: E402
 from walras_dashboard.what_if import Tries  # noqa: E402
-from walras_operator.decision import decide  # noqa: E402
+from walras_operator.decide.decision import decide  # noqa: E402
 from worlds import enforced, outcome, world  # noqa: E402
 
 SIZES = ((100, 1_000), (1_000, 10_000))

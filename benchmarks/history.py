@@ -28,9 +28,9 @@ from walras.outcome.history import LENGTH, RING, SLOT, STEP, history_of_parts, p
 from walras.outcome.hourly_accounts import Day, coarser, observed, stored_day  # noqa: E402
 from walras_api.assembly import Objects  # noqa: E402
 from walras_api.parse import parse_object  # noqa: E402
-from walras_operator.market_sample import sample_of  # noqa: E402
-from walras_operator.runtime.pod_use import use_of  # noqa: E402
-from walras_operator.world import World  # noqa: E402
+from walras_operator.decide.world import World  # noqa: E402
+from walras_operator.metrics.market_sample import sample_of  # noqa: E402
+from walras_operator.metrics.pod_use import use_of  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable

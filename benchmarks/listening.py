@@ -238,11 +238,11 @@ def listen(url: str, pods: int) -> None:
     """Take in all pods as the operator does."""
     from kubernetes.client import Configuration
 
-    import walras_operator.runtime.process  # noqa: F401 - what the operator's process has loaded
-    from walras_operator.runtime.allocator_arenas import limit_arenas
-    from walras_operator.runtime.kinds import Scope
-    from walras_operator.runtime.mirror import Mirror
-    from walras_operator.runtime.watch import Watches
+    import walras_operator.process  # noqa: F401 - what the operator's process has loaded
+    from walras_operator.interpreter.allocator_arenas import limit_arenas
+    from walras_operator.watch.kinds import Scope
+    from walras_operator.watch.mirror import Mirror
+    from walras_operator.watch.watches import Watches
     from walras_service.api import Api
 
     limit_arenas()

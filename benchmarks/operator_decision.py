@@ -22,15 +22,15 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from large_worlds import cluster  # noqa: E402
 from walras.analysis.node_pools import node_pools  # noqa: E402
 from walras.market.snapshot import Policy, PoolPrices  # noqa: E402
-from walras_operator.decision import decide  # noqa: E402
-from walras_operator.runtime import collector  # noqa: E402
+from walras_operator.decide.decision import decide  # noqa: E402
+from walras_operator.interpreter import collector  # noqa: E402
 from worlds import enforced as all_enforced  # noqa: E402
 from worlds import outcome, world  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from walras_operator.world import Document, World
+    from walras_operator.decide.world import Document, World
 
 SIZES = ((100, 1_000), (1_000, 10_000))
 TARGET_MS = 1_000

@@ -13,9 +13,8 @@ from walras_cli.options import output_option
 from walras_service.failures import BadInput, Failure, Interrupted
 
 if TYPE_CHECKING:
-    from walras_profiler.profile_tables import ProfileReport
-
     from walras_profiler.campaign import Measurement, Runner, Trial, TrialObserver
+    from walras_profiler.profile_tables import ProfileReport
     from walras_profiler.session import ProfileRequest
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -115,6 +114,7 @@ def profile(
     report = measure(request)
     if output == "table":
         from rich.console import Console
+
         from walras_profiler.profile_tables import render
 
         Console().print(render(report))

@@ -133,9 +133,8 @@ def source_of(
         from walras_dashboard.dump import Dump
 
         return Dump.of(files), None
-    from walras_cli.cluster.operator_history import HistoryReader
-
     from walras_cli.cluster.connection import connect
+    from walras_cli.cluster.operator_history import HistoryReader
     from walras_dashboard.live import CONNECTIONS, Live
 
     cluster = connect(target, CONNECTIONS)

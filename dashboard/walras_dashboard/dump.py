@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import NAMESPACE_URL, uuid5
 
-from walras_service.times import rfc3339
-
 from walras_api import cluster, kinds
 from walras_api.contract import LOCAL_RUN_LABEL, MARKET_NAME
 from walras_api.entitlement import EntitlementStatus
@@ -23,9 +21,10 @@ from walras_api.parse import ResourceError, parse_allocation, parse_object
 from walras_cli.documents import InputError, read
 from walras_cli.what_if.changes import default_market, sorted_by_kind
 from walras_dashboard.state import MarketState, Origin
-from walras_operator.decision import decide
-from walras_operator.world import Reference, World
+from walras_operator.decide.decision import decide
+from walras_operator.decide.world import Reference, World
 from walras_service.failures import BadInput
+from walras_service.times import rfc3339
 from walras_view.facts import ApiObject, Facts
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from walras_api.cluster import Pod
     from walras_cli.documents import Located
-    from walras_operator.world import Decision
+    from walras_operator.decide.world import Decision
 
 Document = dict[str, Any]
 

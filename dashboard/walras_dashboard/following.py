@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from walras_api.cluster import Pod
-    from walras_operator.world import World
+    from walras_operator.decide.world import World
 
 LOOK_SECONDS = 0.5
 """Seconds between two looks at the files."""

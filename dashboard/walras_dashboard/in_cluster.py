@@ -18,10 +18,10 @@ from weakref import WeakValueDictionary
 
 from kubernetes.client import Configuration
 from starlette.responses import RedirectResponse
-from walras_cli.cluster.operator_history import HistoryReader
 
 from walras_api.contract import API_VERSION
 from walras_cli.cluster.connection import Cluster
+from walras_cli.cluster.operator_history import HistoryReader
 from walras_dashboard.events import PING
 from walras_dashboard.limits import RequestLimit
 from walras_dashboard.live import CONNECTIONS, Live, SharedObjects

@@ -17,9 +17,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
-from walras_cli.cluster.asking import leases_of
-from walras_service.times import rfc3339
-
 from walras_api.contract import MARKET_NAME
 from walras_api.entitlement import EntitlementStatus
 from walras_api.market import MarketStatus
@@ -27,6 +24,7 @@ from walras_api.market_job import MarketJobStatus
 from walras_api.node_allocation import NodeAllocationStatus
 from walras_api.parse import ResourceError, parse_object
 from walras_api.speedup_profile import SpeedupProfile
+from walras_cli.cluster.asking import leases_of
 from walras_cli.cluster.connection import (
     ENTITLEMENTS,
     JOBS,
@@ -42,6 +40,7 @@ from walras_dashboard.state import MarketState, Moved, Origin
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 from walras_service.kinds import LEASES, NODES, OURS
+from walras_service.times import rfc3339
 from walras_view.facts import NOT_ASKED, ApiObject, Facts, Leases, Use, node_of, operator_namespace
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
     from walras_api.cluster import Pod
     from walras_cli.cluster.connection import Cluster, Document
-    from walras_operator.world import World
+    from walras_operator.decide.world import World
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from walras_api.cluster import Pod
     from walras_dashboard.state import MarketState
-    from walras_operator.world import World
+    from walras_operator.decide.world import World
 
 
 class Source(Protocol):

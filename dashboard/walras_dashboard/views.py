@@ -11,8 +11,6 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from walras_service.times import rfc3339
-
 from walras.market.snapshot import CoreMechanism
 from walras_api.market import CoresPolicy
 from walras_cli.cluster.explain.pages import (
@@ -35,6 +33,7 @@ from walras_dashboard.models import (
 )
 from walras_dashboard.rows import loans_of, memory_for_pods, node_summary, user_summary
 from walras_dashboard.topology import Ownership
+from walras_service.times import rfc3339
 from walras_view.documents import values
 from walras_view.explain.job import explain_job
 from walras_view.explain.lending import partners_of_each

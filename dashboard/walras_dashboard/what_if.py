@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from walras_cli.what_if.plan_tables import FIGURES
 
 from walras.analysis.plan_quality import evaluate_plan
 from walras.clearing import clear
@@ -20,6 +19,7 @@ from walras_api.assembly import policy_of
 from walras_api.contract import API_VERSION, MARKET_NAME
 from walras_cli.what_if.changes import Situation, situation_of_world
 from walras_cli.what_if.comparison import Cleared
+from walras_cli.what_if.plan_tables import FIGURES
 from walras_dashboard.models import (
     DividedCores,
     DividedJob,
@@ -31,7 +31,7 @@ from walras_dashboard.models import (
     WhatIfAnswer,
 )
 from walras_dashboard.views import MECHANISMS
-from walras_operator.decision import COMPARISONS
+from walras_operator.decide.decision import COMPARISONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from walras_api import cluster, kinds
     from walras_api.assembly import Objects
     from walras_api.kinds import MarketSpec
-    from walras_operator.world import World
+    from walras_operator.decide.world import World
 
 VISIBLE = 0.005
 """Cores: half of the last digit that is printed; less than that is no change."""

@@ -11,9 +11,9 @@ from typing import Literal
 import click
 
 from walras_api.contract import OPERATOR
+from walras_operator.interpreter.allocator_arenas import limit_arenas
 from walras_operator.ledger_command import ledger
 from walras_operator.lifecycle.commands import check, crds, release
-from walras_operator.runtime.allocator_arenas import limit_arenas
 from walras_service.failures import BadInput
 from walras_service.logs import configure_logging
 from walras_service.options import (
@@ -100,9 +100,9 @@ def run(
     configure_logging("walras_operator", log_format, verbose=verbose, noisy=_NOISY)
     limit_arenas()
     # Not for those who ask for help: these load Kopf, the Kubernetes client and the market.
-    from walras_operator.decision import parts
-    from walras_operator.runtime.lease import Times
-    from walras_operator.runtime.process import Operator, Options
+    from walras_operator.decide.decision import parts
+    from walras_operator.lead.lease import Times
+    from walras_operator.process import Operator, Options
     from walras_service.api_errors import ApiError
 
     options = Options(

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from walras_api.contract import MARKET_NAME, OPERATOR
-from walras_operator.runtime.ledger_parts import LedgerParts, part_of
+from walras_operator.publish.ledger_parts import LedgerParts, part_of
 from walras_service.failures import Failure
 from walras_service.options import kubeconfig_option, namespace_option
 
@@ -99,7 +99,7 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 def _read(kubeconfig: str | None, namespace: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the Market and the parts of its ledger from the API server."""
-    from walras_operator.parts import part_names
+    from walras_operator.decide.credits.parts import part_names
     from walras_service.api import Api, settings
     from walras_service.api_errors import ApiError
     from walras_service.kinds import OURS
@@ -114,8 +114,8 @@ def _read(kubeconfig: str | None, namespace: str) -> tuple[dict[str, Any], dict[
 
 def _kept(market: dict[str, Any], parts: Mapping[str, str]) -> Ledger:
     from walras.mechanisms.karma.ledger import Ledger
-    from walras_operator.conditions import Problem
-    from walras_operator.quanta import read_credits
+    from walras_operator.decide.conditions import Problem
+    from walras_operator.decide.credits.quanta import read_credits
 
     account = read_credits(market.get("status"), parts)
     if isinstance(account, Problem):

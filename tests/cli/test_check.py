@@ -11,7 +11,7 @@ from walras_cli.cluster.check import ENFORCE, CheckPage, Seen, findings
 from worlds import document, entitlement, job, market, pod
 
 if TYPE_CHECKING:
-    from walras_operator.world import Document
+    from walras_operator.decide.world import Document
 
 TRAIN = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "train"}
 

@@ -13,15 +13,15 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from rich.console import Console
-from walras.pool_effects import WITHOUT_VALUES
 
 from seen import decided, seen
+from walras.pool_effects import WITHOUT_VALUES
 from walras_cli.cluster.explain.render import render_user
 from walras_cli.cluster.explain.render_pools import render_cluster
 from walras_cli.main import main
-from walras_operator.decision import decide
-from walras_operator.pool_averages import PoolAverages
-from walras_operator.runtime.pool_signals import PoolSignals
+from walras_operator.decide.decision import decide
+from walras_operator.decide.pool_averages import PoolAverages
+from walras_operator.loop.pool_signals import PoolSignals
 from walras_view.explain.bids import bids_of
 from walras_view.explain.pools import ClusterExplanation, explain_cluster
 from walras_view.explain.user import explain_user
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from walras_operator.world import Document
+    from walras_operator.decide.world import Document
     from walras_view.facts import Facts
 
 ROOT = Path(__file__).parents[2]

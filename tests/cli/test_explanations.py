@@ -15,7 +15,7 @@ from seen import decided, seen
 from walras_api.contract import COLOCATION_GATE
 from walras_api.market_job import MarketJobStatus, PodColocation
 from walras_cli.cluster.explain.render import render_job, render_user
-from walras_operator.decision import decide
+from walras_operator.decide.decision import decide
 from walras_view.explain.job import explain_job
 from walras_view.explain.lending import balances, together
 from walras_view.explain.margin import Buyer, one_more
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from walras_operator.world import Document
+    from walras_operator.decide.world import Document
 
 
 HALF_A_MINUTE = "2026-01-31T12:00:30Z"

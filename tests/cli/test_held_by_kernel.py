@@ -13,7 +13,7 @@ from walras_view.text import own_and_shared
 from worlds import allocation, entitlement, job, market, node, pod, world
 
 if TYPE_CHECKING:
-    from walras_operator.world import Document, World
+    from walras_operator.decide.world import Document, World
 
 
 def cleared(of: World) -> Cleared:

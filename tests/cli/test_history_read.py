@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from click.testing import CliRunner
-from walras_cli.cluster.operator_history import USERS, HistoryReader
-from walras_service.times import rfc3339
 
 from config_maps import ConfigMaps
 from kind_documents import document
@@ -29,13 +27,15 @@ from walras_api.contract import accounts_part, history_part
 from walras_api.market import HistoryPolicy
 from walras_api.parse import parse_object
 from walras_cli.cluster.connection import Cluster
+from walras_cli.cluster.operator_history import USERS, HistoryReader
 from walras_cli.main import main
-from walras_operator.market_sample import PodUsage
-from walras_operator.runtime.history import HistoryKeeper
-from walras_operator.runtime.history_parts import HistoryParts, StoredPart
-from walras_operator.runtime.metrics import Metrics
-from walras_operator.world import World
+from walras_operator.decide.world import World
+from walras_operator.history.config_maps import HistoryParts, StoredPart
+from walras_operator.history.keeper import HistoryKeeper
+from walras_operator.metrics.market_sample import PodUsage
+from walras_operator.metrics.operator_metrics import Metrics
 from walras_service.api import Api
+from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

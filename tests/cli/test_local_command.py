@@ -6,6 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+
 from walras_cli.local.local_command import THIS_PROGRAM
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from walras_cli.cluster.asking import facts_of
-from walras_cli.cluster.operator_history import HistoryReader, namespace_of_operator
 
 from walras_api.contract import MARKET_NAME
 from walras_api.market import EpochReport, MarketStatus
 from walras_cli.cluster import asking
+from walras_cli.cluster.asking import facts_of
 from walras_cli.cluster.live import world_of
+from walras_cli.cluster.operator_history import HistoryReader, namespace_of_operator
 from walras_service.api_errors import ApiError
 from walras_service.kinds import LEASES, OURS
 from walras_view.facts import Leases
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from walras_cli.cluster.asking import Wanted
-
-    from walras_operator.world import Document
+    from walras_operator.decide.world import Document
     from walras_service.kinds import Kind
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)

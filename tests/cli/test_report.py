@@ -13,16 +13,16 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from walras_cli.cluster.report.report_command import span_of
-from walras_service.times import rfc3339
 
 from walras.outcome.hourly_accounts import COLUMNS, DAY, HOUR, OTHERS, STEPS, Day, HourSums, coarser
 from walras_cli.cluster.report.opencost import opencost
 from walras_cli.cluster.report.page import ReportPage
+from walras_cli.cluster.report.report_command import span_of
 from walras_cli.cluster.report.sums import Prices, Report, named_users, report_of
 from walras_cli.main import main
 from walras_cli.output import show
 from walras_service.failures import BadInput
+from walras_service.times import rfc3339
 
 OCTOBER = int(datetime(2026, 10, 31, tzinfo=UTC).timestamp())
 NOVEMBER = OCTOBER + DAY

@@ -18,7 +18,7 @@ from walras_cli.what_if.changes import (
     situation_of_documents,
     situation_of_world,
 )
-from walras_operator.decision import decide
+from walras_operator.decide.decision import decide
 from worlds import entitlement, job, market, node, pod
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from walras.market.plan import Plan
-    from walras_operator.world import Document, World
+    from walras_operator.decide.world import Document, World
 
 
 def base(*more: Document, **rules: Any) -> list[Document]:

@@ -18,7 +18,7 @@ from walras_view.rows.users import UserRow, user_rows
 from worlds import enforced, entitlement, job, market, node, pod
 
 if TYPE_CHECKING:
-    from walras_operator.world import World
+    from walras_operator.decide.world import World
 
 GIB = 1024**3
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pytest
-from walras.pool_effects import WITHOUT_VALUES
 
 from walras.analysis.node_pools import NodePool, node_pools, recommend
 from walras.clearing import clear
@@ -24,6 +23,7 @@ from walras.market.snapshot import (
     PoolPrices,
     Snapshot,
 )
+from walras.pool_effects import WITHOUT_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

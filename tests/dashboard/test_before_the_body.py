@@ -16,7 +16,7 @@ from walras_service.failures import Failure
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from walras_operator.world import World
+    from walras_operator.decide.world import World
 
 MANY = 60
 """More requests than the server has threads."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from walras_dashboard.figure_history import history_of
-
 from dashboards import EXAMPLE
 from walras.outcome.history import (
     FIELDS,
@@ -18,6 +16,7 @@ from walras.outcome.history import (
     stored,
 )
 from walras_dashboard.dump import Dump
+from walras_dashboard.figure_history import history_of
 from walras_dashboard.viewers import Viewer
 from walras_service.api_errors import ApiError
 

@@ -26,9 +26,9 @@ from walras_agent.daemon.report import ReconcileReport, topology_of
 from walras_agent.status import NodeStatus
 from walras_api.assembly import Objects
 from walras_api.parse import parse_object
-from walras_operator.runtime.market_metrics import MarketGauges
-from walras_operator.runtime.process import Operator, Options
-from walras_operator.world import Carried, Decision, World
+from walras_operator.decide.world import Carried, Decision, World
+from walras_operator.metrics.market_metrics import MarketGauges
+from walras_operator.process import Operator, Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

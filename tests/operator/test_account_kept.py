@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from walras.market.balances import UNIT
-from walras_operator.account import LONGEST_STEP, STORED_EVERY, account_now
-from walras_operator.decision import decide
-from walras_operator.last_decision import core_account, status_of_market
-from walras_operator.quanta import TIME
-from walras_operator.world import Account
+from walras_operator.decide.credits.account import LONGEST_STEP, STORED_EVERY, account_now
+from walras_operator.decide.credits.quanta import TIME
+from walras_operator.decide.decision import decide
+from walras_operator.decide.last_decision import core_account, status_of_market
+from walras_operator.decide.world import Account
 from worlds import entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
-    from walras_operator.world import Decision, Document, World
+    from walras_operator.decide.world import Decision, Document, World
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 EPOCH = 30
@@ -341,8 +341,8 @@ def test_a_clock_that_was_set_forward_and_back_freezes_nothing() -> None:
 
 
 def test_many_balances_are_stored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walras_operator.parts.MOST_BALANCES", 0)
-    monkeypatch.setattr("walras_operator.parts.LARGEST_PART", 1)
+    monkeypatch.setattr("walras_operator.decide.credits.parts.MOST_BALANCES", 0)
+    monkeypatch.setattr("walras_operator.decide.credits.parts.LARGEST_PART", 1)
     known = three_users("ada", "bob")
     decision = decide(known)
     assert decision.settlement is not None

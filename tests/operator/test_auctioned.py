@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from walras_operator.decision import decide
-from walras_operator.status.changes import worth_writing
+from walras_operator.decide.decision import decide
+from walras_operator.decide.status.changes import worth_writing
 from worlds import condition, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
-    from walras_operator.world import Decision, Document
+    from walras_operator.decide.world import Decision, Document
 
 CORES: Document = {"cores": {"mechanism": "Auction"}}
 BOTH: Document = {**CORES, "memory": {"mechanism": "Auction"}}

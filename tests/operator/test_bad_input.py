@@ -13,11 +13,11 @@ import pytest
 import worlds
 from counted_calls import calls_of
 from walras_api.model import MOST_ENTRIES
-from walras_operator.decision import decide
+from walras_operator.decide.decision import decide
 from worlds import condition, entitlement, grants, job, market, node, pod, profile, world
 
 if TYPE_CHECKING:
-    from walras_operator.world import Document, World
+    from walras_operator.decide.world import Document, World
 
 HEALTHY = (
     market(),

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from walras.speedup.amdahls_law import speedup
-from walras_operator.decision import decide
+from walras_operator.decide.decision import decide
 from worlds import condition, entitlement, job, market, node, pod, status, world
 
 if TYPE_CHECKING:
-    from walras_operator.world import Decision, Document
+    from walras_operator.decide.world import Decision, Document
 
 
 def two_users(cores: str, *, shares: int = 1, request: str = "0", **rules: str) -> Decision:

@@ -15,8 +15,8 @@ from walras.speedup.amdahls_law import speedup
 from walras_api.assembly import Objects, assemble
 from walras_api.job_inputs import measured_penalties, speedup_of
 from walras_api.speedup_profile import MOST_CO_RUNNERS, CoRunnerProgress, OnlineRequest
-from walras_operator.decision import decide
-from walras_operator.measuring.co_runners import (
+from walras_operator.decide.decision import decide
+from walras_operator.decide.measuring.co_runners import (
     ALONE,
     MEAN_LENGTH,
     MOST_ALONE,
@@ -27,7 +27,7 @@ from walras_operator.measuring.co_runners import (
     penalties_of,
     with_observation,
 )
-from walras_operator.measuring.record import (
+from walras_operator.decide.measuring.measurement_record import (
     EMPTY,
     CountedProgress,
     StoredMeasurement,
@@ -50,8 +50,8 @@ from worlds import (
 )
 
 if TYPE_CHECKING:
-    from walras_operator.measuring.record import ProfileRecord
-    from walras_operator.world import Document, World
+    from walras_operator.decide.measuring.measurement_record import ProfileRecord
+    from walras_operator.decide.world import Document, World
 
 SERVE = CoRunner("web", "serve")
 REQUEST = OnlineRequest(

@@ -16,10 +16,10 @@ from market_cluster import SYSTEM
 from real_cluster import KUBECONFIG, needs_cluster
 from waiting import eventually
 from waiting_pods import SOCKETS, Waiting
-from walras_operator.colocating.requests import binding
-from walras_operator.runtime.kinds import Scope
-from walras_operator.runtime.mirror import Mirror
-from walras_operator.runtime.placer import Placer
+from walras_operator.decide.colocating.requests import binding
+from walras_operator.publish.placer import Placer
+from walras_operator.watch.kinds import Scope
+from walras_operator.watch.mirror import Mirror
 from walras_service.api import Api, settings
 from walras_service.api_errors import ApiError
 

@@ -17,10 +17,15 @@ from walras.analysis.forecast import expected_speedup
 from walras.market.snapshot import Job
 from walras.speedup.work_left import RunPart
 from walras_api.market_job import MOST_PARTS
-from walras_operator.deadlines.progress import CounterSample, PodHolding, PodProgress, read_progress
-from walras_operator.decision import decide
-from walras_operator.recording.tally import time_of
-from walras_operator.world import Lifetime
+from walras_operator.decide.deadlines.progress import (
+    CounterSample,
+    PodHolding,
+    PodProgress,
+    read_progress,
+)
+from walras_operator.decide.decision import decide
+from walras_operator.decide.runs.tally import time_of
+from walras_operator.decide.world import Lifetime
 from worlds import (
     enforced,
     entitlement,
@@ -35,7 +40,7 @@ from worlds import (
 )
 
 if TYPE_CHECKING:
-    from walras_operator.world import Decision, Document, World
+    from walras_operator.decide.world import Decision, Document, World
 
 START = int(datetime(2026, 11, 25, 12, 0, 0, tzinfo=UTC).timestamp())
 HOUR = 3600

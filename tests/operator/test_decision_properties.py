@@ -23,12 +23,12 @@ from walras_api.market import MarketStatus
 from walras_api.market_job import MarketJobStatus
 from walras_api.node_allocation import MIN_MEMORY_GRANT
 from walras_api.speedup_profile import SpeedupProfileStatus
-from walras_operator.decision import decide, parts
+from walras_operator.decide.decision import decide, parts
 from worlds import entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
     from walras_api.status import Status
-    from walras_operator.world import Decision, Document, World
+    from walras_operator.decide.world import Decision, Document, World
 
 MODELS: dict[str, type[Status]] = {
     "Entitlement": EntitlementStatus,

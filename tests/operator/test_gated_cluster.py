@@ -16,10 +16,10 @@ from waiting import eventually
 from waiting_pods import Waiting
 from walras_api.contract import COLOCATION_GATE, PARTNER_ANNOTATION
 from walras_api.waiting import node_of, required_terms
-from walras_operator.colocating.requests import gate_removal
-from walras_operator.runtime.kinds import Scope
-from walras_operator.runtime.mirror import Mirror
-from walras_operator.runtime.placer import Placer
+from walras_operator.decide.colocating.requests import gate_removal
+from walras_operator.publish.placer import Placer
+from walras_operator.watch.kinds import Scope
+from walras_operator.watch.mirror import Mirror
 from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:

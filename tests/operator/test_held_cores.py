@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from walras_api.market import MarketSize
-from walras_operator.deadlines.progress import read_progress
-from walras_operator.decision import decide
-from walras_operator.last_decision import carried
+from walras_operator.decide.deadlines.progress import read_progress
+from walras_operator.decide.decision import decide
+from walras_operator.decide.last_decision import carried
 from worlds import condition, entitlement, grants, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
-    from walras_operator.world import World
+    from walras_operator.decide.world import World
 
 OLD_POD = {"grantedCores": 0, "sharedCores": 3, "weight": 10000}
 

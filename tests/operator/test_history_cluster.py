@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from walras_cli.cluster.operator_history import HistoryReader
 
 from operator_cluster import OperatorCluster
 from real_cluster import KUBECONFIG, needs_cluster
@@ -15,8 +14,9 @@ from waiting import eventually
 from walras.outcome.history import LARGEST_PART, SLOTS
 from walras_api.contract import history_part
 from walras_cli.cluster.connection import connect
+from walras_cli.cluster.operator_history import HistoryReader
 from walras_cli.cluster.options import Target
-from walras_operator.runtime.history_parts import HistoryParts, StoredPart
+from walras_operator.history.config_maps import HistoryParts, StoredPart
 from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:

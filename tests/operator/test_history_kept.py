@@ -25,12 +25,12 @@ from walras_api.assembly import Objects
 from walras_api.contract import accounts_part, history_part
 from walras_api.market import HistoryPolicy
 from walras_api.parse import parse_allocation, parse_object
-from walras_operator.market_sample import PodUsage, sample_of, used_by_users
-from walras_operator.runtime.history import USERS, WRITE, HistoryKeeper
-from walras_operator.runtime.history_parts import HistoryParts, stored_part
-from walras_operator.runtime.metrics import Metrics
-from walras_operator.runtime.pod_use import PAUSE, PodUse
-from walras_operator.world import World
+from walras_operator.decide.world import World
+from walras_operator.history.config_maps import HistoryParts, stored_part
+from walras_operator.history.keeper import USERS, WRITE, HistoryKeeper
+from walras_operator.metrics.market_sample import PodUsage, sample_of, used_by_users
+from walras_operator.metrics.operator_metrics import Metrics
+from walras_operator.metrics.pod_use import PAUSE, PodUse
 from walras_service.api import Api
 from walras_service.api_errors import ApiError
 

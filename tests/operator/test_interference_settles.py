@@ -15,12 +15,12 @@ import pytest
 from machines import machine
 from walras_agent.daemon.plans import node_plan
 from walras_agent.pod_cpus import allocate_cpus
-from walras_operator.decision import decide
+from walras_operator.decide.decision import decide
 from worlds import entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
     from walras_agent.cpuset import CpuSet
-    from walras_operator.world import World
+    from walras_operator.decide.world import World
 
 SOCKETS = machine(nodes=2, cores=8)
 ROUNDS = 6

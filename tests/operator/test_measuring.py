@@ -9,12 +9,12 @@ import pytest
 
 from measured_worlds import Cluster, measurement
 from walras_api.kinds import Market
-from walras_operator.decision import decide
-from walras_operator.measuring.requests import core_count_steps
+from walras_operator.decide.decision import decide
+from walras_operator.decide.measuring.requests import core_count_steps
 from worlds import entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
-    from walras_operator.world import Document
+    from walras_operator.decide.world import Document
 
 TRUTH = {"train": 0.8, "serve": 0.5, "third": 0.95}
 

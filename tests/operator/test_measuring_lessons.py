@@ -9,16 +9,16 @@ import pytest
 from measured_worlds import measurement
 from walras_api.market import ProfilingPolicy
 from walras_api.speedup_profile import CoRunnerProgress
-from walras_operator.measuring.co_runners import Company
-from walras_operator.measuring.lessons import is_alone, lesson, was_measured_alone
-from walras_operator.measuring.queue import QueueContext, queue_entry
-from walras_operator.measuring.record import read_record
-from walras_operator.measuring.subjects import Candidate, Subject
+from walras_operator.decide.measuring.co_runners import Company
+from walras_operator.decide.measuring.lessons import is_alone, lesson, was_measured_alone
+from walras_operator.decide.measuring.measurement_record import read_record
+from walras_operator.decide.measuring.queue import QueueContext, queue_entry
+from walras_operator.decide.measuring.subjects import Candidate, Subject
 from worlds import job, pod, world
 
 if TYPE_CHECKING:
-    from walras_operator.measuring.record import ProfileRecord
-    from walras_operator.world import Document
+    from walras_operator.decide.measuring.measurement_record import ProfileRecord
+    from walras_operator.decide.world import Document
 
 RATES = {1: 1.0, 2: 1.8, 4: 3.0}
 PAUSE = 300

@@ -14,7 +14,7 @@ from worlds import entitlement, job, market, node, pod, profile, world
 
 if TYPE_CHECKING:
     from walras_api.node_allocation import NodeAllocation
-    from walras_operator.world import Decision, Document
+    from walras_operator.decide.world import Decision, Document
 
 BLIND: Document = {"state": "Failed", "reason": "its counter cannot be read"}
 EVERY = 60

@@ -17,7 +17,7 @@ from measured_worlds import Cluster
 from worlds import entitlement, job, market, node, pod, world
 
 if TYPE_CHECKING:
-    from walras_operator.world import Document
+    from walras_operator.decide.world import Document
 
 SCHEMA = schema_of(read_definitions()["SpeedupProfile"])
 FUTURE = "2031-01-31T12:00:00Z"

@@ -9,20 +9,20 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from walras.pool_effects import NodesEffect, UserChange
 
 from walras.analysis.node_pools import NodePool, NodePools, node_pools
+from walras.pool_effects import NodesEffect, UserChange
 from walras_api.assembly import policy_of, pool_prices_of
 from walras_api.market import MarketStatus
-from walras_operator.decision import decide
-from walras_operator.pool_averages import TIME_CONSTANT, PoolAverages
-from walras_operator.runtime.debounce import Debounce
-from walras_operator.runtime.pool_signals import PERIOD, PoolSignals
-from walras_operator.runtime.recompute import Recompute
+from walras_operator.decide.decision import decide
+from walras_operator.decide.pool_averages import TIME_CONSTANT, PoolAverages
+from walras_operator.loop.debounce import Debounce
+from walras_operator.loop.pool_signals import PERIOD, PoolSignals
+from walras_operator.loop.recompute import Recompute
 from worlds import enforced, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
-    from walras_operator.world import Decision, StatusWrite, World
+    from walras_operator.decide.world import Decision, StatusWrite, World
 
 POOL_LABEL = "cloud.google.com/gke-nodepool"
 PRICES = {
@@ -271,7 +271,7 @@ def test_a_sample_that_is_computed_when_a_term_ends_is_dropped(
         signals.leads(3)
         return node_pools(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("walras_operator.runtime.pool_signals.node_pools", ending)
+    monkeypatch.setattr("walras_operator.loop.pool_signals.node_pools", ending)
     sampled(signals, decision)
     assert signals.reports is None
 
@@ -285,7 +285,7 @@ def test_nothing_is_solved_again_while_nothing_has_changed(
         solved.append(arguments)
         return node_pools(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("walras_operator.runtime.pool_signals.node_pools", counted)
+    monkeypatch.setattr("walras_operator.loop.pool_signals.node_pools", counted)
     signals, before = PoolSignals(Clock()), cluster()
     for _ in range(2):
         sampled(signals, decide(before))
@@ -304,14 +304,14 @@ def test_a_failure_leaves_the_last_averages(monkeypatch: pytest.MonkeyPatch) -> 
     def failing(*_: object) -> NodePools:
         raise ValueError("no")
 
-    monkeypatch.setattr("walras_operator.runtime.pool_signals.node_pools", failing)
+    monkeypatch.setattr("walras_operator.loop.pool_signals.node_pools", failing)
     sampled(signals, decide(cluster(nodePools=PRICES)))
     assert signals.reports is known
     assert known is not None
 
 
 def test_the_thread_computes_what_a_decision_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walras_operator.runtime.pool_signals.FIRST", 0.0)
+    monkeypatch.setattr("walras_operator.loop.pool_signals.FIRST", 0.0)
     signals, decision = PoolSignals(), decide(cluster())
     assert decision.snapshot is not None
     assert decision.plan is not None

@@ -21,16 +21,16 @@ from walras.mechanisms.karma.record import SettledQuantum
 from walras_api.contract import COLOCATION_GATE
 from walras_api.kinds import EntitlementObject, MarketJob
 from walras_api.parse import parse_object
-from walras_operator.decision import decide, parts
-from walras_operator.last_decision import core_account, ledger_account, status_of_market
-from walras_operator.parts import LARGEST_PART, part_names
-from walras_operator.quanta import (
+from walras_operator.decide.credits.parts import LARGEST_PART, part_names
+from walras_operator.decide.credits.quanta import (
     TIME,
     CreditAccount,
     read_credits,
     stored_ledger,
 )
-from walras_operator.world import Account
+from walras_operator.decide.decision import decide, parts
+from walras_operator.decide.last_decision import core_account, ledger_account, status_of_market
+from walras_operator.decide.world import Account
 from worlds import (
     NEXT_QUANTUM,
     NOW,
@@ -48,7 +48,7 @@ from worlds import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from walras_operator.world import Carried, Decision, Document, Settlement, World
+    from walras_operator.decide.world import Carried, Decision, Document, Settlement, World
 
 USERS = ("ann", "bob", "cyd")
 BEGIN = datetime.strptime(NOW, TIME).replace(tzinfo=UTC)
@@ -228,8 +228,8 @@ STEPS = st.one_of(
 def small_parts() -> Iterator[None]:
     """Let no balances fit into the Market's status, and only one into each part of the ledger."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("walras_operator.parts.MOST_BALANCES", 0)
-        patch.setattr("walras_operator.parts.LARGEST_PART", 1)
+        patch.setattr("walras_operator.decide.credits.parts.MOST_BALANCES", 0)
+        patch.setattr("walras_operator.decide.credits.parts.LARGEST_PART", 1)
         yield
 
 

@@ -19,16 +19,16 @@ from walras_api.market_job import (
     MOST_UNDERWAY,
     WHOLE_SHARE,
 )
-from walras_operator.decision import decide
-from walras_operator.recording.lifetimes import ENDED_WITHOUT_RUN, PodEnd, read_end, seconds_of
-from walras_operator.recording.runs import runs_without_grants
-from walras_operator.recording.tally import HeldShares, Tally
-from walras_operator.world import Lifetime
+from walras_operator.decide.decision import decide
+from walras_operator.decide.runs.lifetimes import ENDED_WITHOUT_RUN, PodEnd, read_end, seconds_of
+from walras_operator.decide.runs.run_record import runs_without_grants
+from walras_operator.decide.runs.tally import HeldShares, Tally
+from walras_operator.decide.world import Lifetime
 from worlds import document, enforced, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
     from walras_api.node_allocation import NodeAllocation, PodGrant
-    from walras_operator.world import Decision, Document, World
+    from walras_operator.decide.world import Decision, Document, World
 
 BOTH: Document = {"cores": {"mechanism": "Auction"}, "memory": {"mechanism": "Auction"}}
 SCHEMA = schema_of(read_definitions()["MarketJob"])

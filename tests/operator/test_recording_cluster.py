@@ -20,8 +20,8 @@ from market_cluster import OURS, MarketCluster
 from real_cluster import KUBECONFIG, RIGHTS, RealCluster, needs_cluster
 from rights import OPERATOR_RULES
 from waiting import eventually
-from walras_operator.runtime.lookups import Ends
-from walras_operator.world import Lifetime, Reference
+from walras_operator.decide.world import Lifetime, Reference
+from walras_operator.watch.lookups import Ends
 from walras_service.api import Api, settings
 from walras_service.api_errors import ApiError
 from worlds import entitlement, job, market, node, pod

@@ -18,10 +18,10 @@ from kubernetes.client import Configuration
 from urllib3 import HTTPResponse
 
 from played_api import PlayedApi
-from walras_operator.runtime import reflector
-from walras_operator.runtime.kinds import Scope
-from walras_operator.runtime.mirror import Mirror
-from walras_operator.runtime.reflector import Reflector
+from walras_operator.watch import reflector
+from walras_operator.watch.kinds import Scope
+from walras_operator.watch.mirror import Mirror
+from walras_operator.watch.reflector import Reflector
 from walras_service.api import Api
 from walras_service.api_errors import ApiError
 from walras_service.kinds import WORKLOADS

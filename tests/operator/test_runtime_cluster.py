@@ -33,15 +33,7 @@ from real_cluster import (
 from rights import OPERATOR_OWN_RULES, OPERATOR_RULES
 from waiting import eventually
 from walras_api.contract import API_VERSION
-from walras_operator.runtime.kinds import Scope
-from walras_operator.runtime.lease import EPOCHS
-from walras_operator.runtime.ledger_parts import LedgerParts
-from walras_operator.runtime.mirror import CachedAllocation, Mirror
-from walras_operator.runtime.object_writer import ObjectWriter
-from walras_operator.runtime.publisher import Publisher, Stamp
-from walras_operator.runtime.resync import Resync
-from walras_operator.runtime.watch import Watches
-from walras_operator.world import (
+from walras_operator.decide.world import (
     Carried,
     Decision,
     Event,
@@ -51,6 +43,14 @@ from walras_operator.world import (
     Reference,
     StatusWrite,
 )
+from walras_operator.lead.lease import EPOCHS
+from walras_operator.publish.ledger_parts import LedgerParts
+from walras_operator.publish.object_writer import ObjectWriter
+from walras_operator.publish.publisher import Publisher, Stamp
+from walras_operator.watch.kinds import Scope
+from walras_operator.watch.mirror import CachedAllocation, Mirror
+from walras_operator.watch.resync import Resync
+from walras_operator.watch.watches import Watches
 from walras_service.api import MERGE, Api, settings
 from walras_service.api_errors import ApiError
 from walras_service.kinds import OURS

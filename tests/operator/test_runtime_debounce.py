@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waiting import PATIENCE
-from walras_operator.runtime.debounce import Debounce
-from walras_operator.runtime.kinds import Scope
-from walras_operator.runtime.mirror import Mirror
-from walras_operator.runtime.publisher import PublishResult
-from walras_operator.runtime.recompute import Recompute
+from walras_operator.loop.debounce import Debounce
+from walras_operator.loop.recompute import Recompute
+from walras_operator.publish.publisher import PublishResult
+from walras_operator.watch.kinds import Scope
+from walras_operator.watch.mirror import Mirror
 
 
 def test_without_a_change_there_is_nothing_to_answer() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kubeconfigs import kubeconfig
-from walras_operator.runtime.lease import LeaseRecord
-from walras_operator.runtime.process import Operator, Options
+from walras_operator.lead.lease import LeaseRecord
+from walras_operator.process import Operator, Options
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from kubeconfigs import kubeconfig
-from walras_operator.runtime.handlers import _login
+from walras_operator.watch.handlers import _login
 from walras_service.api import settings
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from walras_operator.runtime.events import TokenBucket, event_document
-from walras_operator.runtime.health import HealthInputs, liveness_problems, readiness_problems
-from walras_operator.world import Event, Reference
+from walras_operator.decide.world import Event, Reference
+from walras_operator.loop.health import HealthInputs, liveness_problems, readiness_problems
+from walras_operator.publish.events import TokenBucket, event_document
 
 STANDBY = HealthInputs(
     now=1000,

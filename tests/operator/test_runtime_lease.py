@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from walras_operator.runtime.lease import EPOCHS, LeaderCandidate, LeaseRecord, Times, next_epoch
+from walras_operator.lead.lease import EPOCHS, LeaderCandidate, LeaseRecord, Times, next_epoch
 
 TIMES = Times(duration=15, deadline=10, retry=2)
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

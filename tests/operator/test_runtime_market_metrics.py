@@ -11,8 +11,8 @@ from full_statuses import FULL
 from kind_documents import document
 from walras_api.assembly import Objects
 from walras_api.parse import parse_object
-from walras_operator.runtime.market_metrics import MarketGauges
-from walras_operator.world import World
+from walras_operator.decide.world import World
+from walras_operator.metrics.market_metrics import MarketGauges
 
 
 def told(entitlement: dict[str, Any] | None, market: dict[str, Any] | None) -> CollectorRegistry:

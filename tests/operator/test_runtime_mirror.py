@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from walras_operator.runtime.kinds import Scope
-from walras_operator.runtime.mirror import Mirror
-from walras_operator.runtime.watch import Watches
-from walras_operator.world import Reference
+from walras_operator.decide.world import Reference
+from walras_operator.watch.kinds import Scope
+from walras_operator.watch.mirror import Mirror
+from walras_operator.watch.watches import Watches
 
 Document = dict[str, Any]
 

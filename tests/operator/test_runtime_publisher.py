@@ -11,12 +11,7 @@ from typing import Any
 
 import pytest
 
-from walras_operator.runtime import publisher
-from walras_operator.runtime.debounce import Debounce
-from walras_operator.runtime.health import HealthInputs, liveness_problems
-from walras_operator.runtime.publisher import Publisher, PublishResult, Stamp
-from walras_operator.runtime.recompute import Recompute
-from walras_operator.world import (
+from walras_operator.decide.world import (
     Carried,
     Decision,
     Event,
@@ -25,6 +20,11 @@ from walras_operator.world import (
     Reference,
     StatusWrite,
 )
+from walras_operator.loop.debounce import Debounce
+from walras_operator.loop.health import HealthInputs, liveness_problems
+from walras_operator.loop.recompute import Recompute
+from walras_operator.publish import publisher
+from walras_operator.publish.publisher import Publisher, PublishResult, Stamp
 from walras_service.api_errors import refusal
 
 STAMP = Stamp(7, "2026-01-31T12:00:00Z", 1, "operator-0")

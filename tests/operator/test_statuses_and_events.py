@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from measured_worlds import measurement
-from walras_operator.decision import decide
-from walras_operator.status.changes import worth_writing
-from walras_operator.world import Reference
+from walras_operator.decide.decision import decide
+from walras_operator.decide.status.changes import worth_writing
+from walras_operator.decide.world import Reference
 from worlds import (
     LATER,
     NOW,
@@ -30,7 +30,7 @@ from worlds import (
 
 if TYPE_CHECKING:
     from walras_api.kinds import EntitlementObject
-    from walras_operator.world import Decision, World
+    from walras_operator.decide.world import Decision, World
 
 SMALL = (
     market(),

@@ -32,11 +32,11 @@ from walras_api.contract import (
 )
 from walras_api.market_job import LONGEST_METRIC, LONGEST_PATH
 from walras_api.supply import MOST_CORES
-from walras_operator.decision import decide
+from walras_operator.decide.decision import decide
 from worlds import document, entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
-    from walras_operator.world import Decision, Document, World
+    from walras_operator.decide.world import Decision, Document, World
 
 WORLDS = 100_000 if "WALRAS_NEW_EXAMPLES" in os.environ else 150
 NODES = ["n0", "n1", "n2"]

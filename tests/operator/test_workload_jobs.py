@@ -13,8 +13,8 @@ from counted_calls import calls_of
 from walras_api.cluster import OwnerReference, Pod
 from walras_api.kinds import MarketJob
 from walras_api.selection import OwnerKey
-from walras_operator.decision import decide
-from walras_operator.workload_jobs import pods_controllers, unread_owners, workload_jobs
+from walras_operator.decide.decision import decide
+from walras_operator.decide.workload_jobs import pods_controllers, unread_owners, workload_jobs
 from worlds import (
     condition,
     document,
@@ -33,7 +33,7 @@ from worlds import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from walras_operator.world import Decision, Document, World
+    from walras_operator.decide.world import Decision, Document, World
 
 LABEL = "walras.dev/job"
 

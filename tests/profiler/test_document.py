@@ -11,7 +11,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from walras_profiler.profile_tables import ProfileReport, render, speedup_plot
 
 from walras.speedup.diagnosis import diagnose
 from walras.speedup.profile import fit_profile
@@ -20,6 +19,7 @@ from walras_api.kinds import SpeedupProfileSpec
 from walras_api.speedup_profile import fit_of
 from walras_profiler.campaign import Measurement, samples_of
 from walras_profiler.document import profile_document
+from walras_profiler.profile_tables import ProfileReport, render, speedup_plot
 
 DECIMAL = re.compile(r"-?\d+(\.\d+)?")
 

@@ -13,7 +13,7 @@ import httpx
 from walras_cli.documents import read
 from walras_dashboard.dump import _parsed, dump_of, with_statuses
 from walras_dashboard.serving import bound, server_of
-from walras_operator.decision import decide
+from walras_operator.decide.decision import decide
 
 if TYPE_CHECKING:
     import socket

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from worlds import entitlement, job, market, node, pod
 
 if TYPE_CHECKING:
-    from walras_operator.world import Document
+    from walras_operator.decide.world import Document
 
 USERS = 100
 PODS_OF_JOB = 10

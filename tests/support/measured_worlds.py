@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import worlds
 from walras.speedup.amdahls_law import speedup
-from walras_operator.decision import decide
-from walras_operator.measuring.record import read_record
+from walras_operator.decide.decision import decide
+from walras_operator.decide.measuring.measurement_record import read_record
 from worlds import NOW
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from walras_api.kinds import MarketJob, SpeedupProfile
     from walras_api.node_allocation import NodeAllocation, ProfilingRequest
-    from walras_operator.measuring.record import ProfileRecord
-    from walras_operator.world import Decision, Document, World
+    from walras_operator.decide.measuring.measurement_record import ProfileRecord
+    from walras_operator.decide.world import Decision, Document, World
 
 STEP = 10
 """Seconds from one decision to the next."""

@@ -11,9 +11,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from walras_operator.runtime.lease import Times
-from walras_operator.runtime.process import Operator, Options
-from walras_operator.world import (
+from walras_operator.decide.world import (
     Carried,
     Decision,
     Event,
@@ -22,6 +20,8 @@ from walras_operator.world import (
     StatusWrite,
     World,
 )
+from walras_operator.lead.lease import Times
+from walras_operator.process import Operator, Options
 from walras_service.logs import configure_logging
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from walras_api.cluster import NodeObject
     from walras_api.kinds import EntitlementObject, MarketSpec
-    from walras_operator.world import Document
+    from walras_operator.decide.world import Document
 
 LABEL = "walras.dev/runtime-test"
 TIMES = Times(duration=4, deadline=2.5, retry=0.5)

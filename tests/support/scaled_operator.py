@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from large_cluster import SYSTEM
 from waiting import eventually
-from walras_operator.decision import decide
-from walras_operator.runtime.kinds import Scope
-from walras_operator.runtime.mirror import Mirror
+from walras_operator.decide.decision import decide
+from walras_operator.watch.kinds import Scope
+from walras_operator.watch.mirror import Mirror
 
 if TYPE_CHECKING:
     from walras_service.api import Api

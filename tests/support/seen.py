@@ -9,13 +9,13 @@ from walras_api.entitlement import EntitlementStatus
 from walras_api.market import MarketStatus
 from walras_api.market_job import MarketJobStatus
 from walras_api.node_allocation import NodeAllocationStatus
-from walras_operator.decision import decide
+from walras_operator.decide.decision import decide
 from walras_view.facts import ApiObject, Facts, Leases
 from worlds import outcome, world
 
 if TYPE_CHECKING:
     from walras_api.model import Resource
-    from walras_operator.world import Document, World
+    from walras_operator.decide.world import Document, World
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 

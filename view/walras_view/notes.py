@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from walras_view.facts import ApiObject, Facts
 
 EPOCHS = 10**9
-"""Epochs in a leader term (`walras_operator.runtime.lease`): an epoch divided by it is the term."""
+"""Epochs in a leader term (`walras_operator.lead.lease`): an epoch divided by it is the term."""
 
 MOST_NAMED = 3
 RIGHT_TO_MARKET = f"get {OURS['Market'].resource}"

@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
-from walras_service.times import rfc3339
 
 from walras_api.market import MarketStatus
 from walras_cli.cluster.asking import leases_of
 from walras_cli.cluster.connection import CONNECTIONS
-from walras_operator.runtime.kinds import Scope
-from walras_operator.runtime.mirror import Mirror
+from walras_operator.watch.kinds import Scope
+from walras_operator.watch.mirror import Mirror
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 from walras_service.kinds import WORKLOADS
+from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
     from walras_cli.cluster.connection import Cluster
-    from walras_operator.runtime.kinds import Watched
-    from walras_operator.world import World
+    from walras_operator.decide.world import World
+    from walras_operator.watch.kinds import Watched
 
 
 def world_of(cluster: Cluster) -> World:

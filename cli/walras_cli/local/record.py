@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
-from walras_service.times import rfc3339
-
 from walras.analysis.plan_quality import evaluate_plan
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.report import topology_of
@@ -26,13 +24,14 @@ from walras_api.contract import API_VERSION, LOCAL_RUN_LABEL
 from walras_cli.local.documents import NODE
 from walras_cli.local.state import FractionSource
 from walras_cli.what_if.changes import default_market, on_one_node
-from walras_operator.enforcement import Enforcement
-from walras_operator.job_outcomes import JobOutcomes
-from walras_operator.status.entitlement import EntitlementOutcomes
-from walras_operator.status.market import cleared, market_status
-from walras_operator.status.objects import participant_statuses
-from walras_operator.validation import validate
-from walras_operator.world import World
+from walras_operator.decide.enforcement import Enforcement
+from walras_operator.decide.job_outcomes import JobOutcomes
+from walras_operator.decide.status.entitlement import EntitlementOutcomes
+from walras_operator.decide.status.market import cleared, market_status
+from walras_operator.decide.status.objects import participant_statuses
+from walras_operator.decide.validation import validate
+from walras_operator.decide.world import World
+from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

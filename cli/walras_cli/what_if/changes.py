@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from walras_service.times import rfc3339
-
 from walras_api import cluster, kinds
 from walras_api.assembly import MOST_NAMED, Objects
 from walras_api.cluster import CLUSTER_KINDS, Workload
@@ -16,18 +14,19 @@ from walras_api.contract import API_VERSION, MARKET_NAME
 from walras_api.market_job import TargetRef
 from walras_api.parse import parse_object
 from walras_cli.documents import InputError, read
-from walras_operator.account import account_now
-from walras_operator.conditions import Problem
-from walras_operator.deadlines.follow import follow, with_deadlines
-from walras_operator.last_decision import (
+from walras_operator.decide.conditions import Problem
+from walras_operator.decide.credits.account import account_now
+from walras_operator.decide.deadlines.follow import follow, with_deadlines
+from walras_operator.decide.last_decision import (
     carried,
     core_account,
     ledger_account,
     names_of_entitlements,
 )
-from walras_operator.validation import validate
-from walras_operator.world import World, reference_of
+from walras_operator.decide.validation import validate
+from walras_operator.decide.world import World, reference_of
 from walras_service.failures import BadInput, Failure
+from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
     from walras.market.snapshot import Snapshot
     from walras_api.kinds import AnyResource, MarketSpec
     from walras_cli.cluster.options import Target
-    from walras_operator.deadlines.follow import FollowedJob
-    from walras_operator.validation import Validated
+    from walras_operator.decide.deadlines.follow import FollowedJob
+    from walras_operator.decide.validation import Validated
 
 T = TypeVar("T", bound="kinds.Resource | cluster.NodeObject | cluster.Pod | cluster.Namespace")
 

@@ -18,7 +18,7 @@ from walras.mechanisms.karma.ledger import KarmaError
 from walras.outcome.reasons import explain_shortfall
 from walras_api.assembly import policy_of, pool_prices_of
 from walras_cli.what_if.held import as_enforced, machines_of
-from walras_operator.pool_averages import PoolAverages
+from walras_operator.decide.pool_averages import PoolAverages
 from walras_service.failures import BadInput
 from walras_service.untrusted import printable
 from walras_view.documents import number, plain

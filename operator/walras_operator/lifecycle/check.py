@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from walras_api.contract import AGENT_LEASES
-from walras_operator.conditions import conditions_of
+from walras_operator.decide.conditions import conditions_of
 from walras_operator.lifecycle.definitions import unestablished
 from walras_operator.lifecycle.requests import list_all, retry_transient
 from walras_service.kinds import LEASES, NODES, OURS

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from walras_operator.runtime.lease import LeaseRecord
+from walras_operator.lead.lease import LeaseRecord
 from walras_service.api_errors import ApiError
 from walras_service.kinds import LEASES
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from walras_api.contract import AGENT_LEASES
-from walras_operator.conditions import conditions_of
+from walras_operator.decide.conditions import conditions_of
+from walras_operator.lead.lease import next_epoch
 from walras_operator.lifecycle.requests import list_all, retry_transient
-from walras_operator.runtime.agent_leases import AgentLeases
-from walras_operator.runtime.lease import next_epoch
-from walras_operator.runtime.mirror import CachedAllocation
+from walras_operator.watch.agent_leases import AgentLeases
+from walras_operator.watch.mirror import CachedAllocation
 from walras_service.api_errors import ApiError
 from walras_service.kinds import LEASES, OURS
 

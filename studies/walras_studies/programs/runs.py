@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from walras_profiler.profile_tables import ProfileReport
-
     from walras.speedup.profile import SpeedupFit
     from walras_profiler.campaign import Measurement, Runner, Trial, TrialObserver
+    from walras_profiler.profile_tables import ProfileReport
 
 WHOLE = "100%"
 

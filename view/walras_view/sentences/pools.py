@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from walras.pool_effects import NodesEffect, UserChange
-
     from walras_view.explain.pools import PoolExplanation
 
 

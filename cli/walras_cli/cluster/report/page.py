@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
-from walras_service.times import rfc3339
 
 from walras_cli.cluster.report.sums import NOTICEABLE, CoreHours, GibHours, is_others
 from walras_cli.cluster.top.tables import STYLE
+from walras_service.times import rfc3339
 from walras_view.documents import plain
 from walras_view.text import decimal
 

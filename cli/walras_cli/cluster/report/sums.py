@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from walras_service.times import rfc3339
-
 from walras.outcome.hourly_accounts import COLUMNS, HOUR, OTHERS, HourSums
 from walras_api.fields import LONGEST_NAME, NAME
+from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.table import Table
 from rich.text import Text
-from walras_service.times import rfc3339
 
 from walras_cli.cluster.asking import facts_of
 from walras_cli.cluster.connection import require_namespace
 from walras_cli.cluster.top import tables
+from walras_service.times import rfc3339
 from walras_view.documents import plain
 from walras_view.notes import headline_of, remarks_of, warnings_of
 from walras_view.rows.jobs import JobRow, job_rows

@@ -1,0 +1,472 @@
+"""Pure: decide what to write, from everything that the operator knows at one moment.
+
+A decision has six phases:
+
+1. Validate: which objects take part, and what is wrong with the others.
+2. Clear the market, by the rules of the Market, or by the last rules that could be used.
+3. Allocate: turn the plan into NodeAllocation specs.
+4. Measure: choose the pods whose speedup agents measure next. Finished measurements and runs of
+   ended pods are read before phase 1. Also choose the MarketJobs of labelled workloads.
+5. Report: compute the status of every object, and Events about what changed.
+6. Place: bind waiting pods to the nodes of their pairs, or leave them to the scheduler.
+
+Nodes need phases 1 to 4 only. A decision is therefore made in two parts, with few exceptions: see
+`parts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walras.analysis.plan_quality import evaluate_plan
+from walras.clearing import clear
+from walras.market.account import credits_taken_over
+from walras.mechanisms.karma.ledger import KarmaError
+from walras.mechanisms.karma.record import record_of
+from walras_api.assembly import policy_of
+from walras_api.contract import MARKET_NAME
+from walras_api.kinds import Market, MarketSpec
+from walras_api.market import LedgerReport
+from walras_operator.decide.allocations import allocate, with_counters, with_measurements, writes
+from walras_operator.decide.colocating.placements import placements
+from walras_operator.decide.conditions import ConditionState, Problem, fails
+from walras_operator.decide.credits.account import account_now, stored_account
+from walras_operator.decide.credits.parts import part_names
+from walras_operator.decide.credits.quanta import (
+    StoredLedger,
+    current_quantum,
+    end_of,
+    stored_ledger,
+)
+from walras_operator.decide.deadlines.deadline_report import deadline_results
+from walras_operator.decide.deadlines.follow import counters, ended_pods, follow, with_deadlines
+from walras_operator.decide.enforcement import enforced
+from walras_operator.decide.job_outcomes import JobOutcomes
+from walras_operator.decide.last_decision import (
+    carried,
+    core_account,
+    ledger_account,
+    names_of_entitlements,
+    status_of_market,
+)
+from walras_operator.decide.measuring.measure import (
+    plan_measurements,
+    with_results,
+    without_measurements,
+)
+from walras_operator.decide.runs.run_record import RecordedEnds, record_ends, runs_by_job
+from walras_operator.decide.status.entitlement import EntitlementOutcomes
+from walras_operator.decide.status.market import cleared, market_status, with_problem
+from walras_operator.decide.status.objects import (
+    StatusUpdate,
+    idle_job_statuses,
+    invalid_statuses,
+    participant_statuses,
+    profile_statuses,
+    status_changes,
+    unused_market_statuses,
+    with_operator_namespace,
+)
+from walras_operator.decide.validation import Validated, validate
+from walras_operator.decide.workload_jobs import workload_jobs
+from walras_operator.decide.world import Decision, Reference, Settlement, reference_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import TypeVar
+
+    from walras.market.plan import Grant, Plan
+    from walras.market.snapshot import Snapshot
+    from walras.mechanisms.karma.ledger import Ledger
+    from walras_api.cluster import Pod
+    from walras_api.job_inputs import Name
+    from walras_operator.decide.credits.account import StoredAccount
+    from walras_operator.decide.credits.quanta import CurrentQuantum
+    from walras_operator.decide.deadlines.follow import FollowedJob
+    from walras_operator.decide.world import Account, Carried, Document, Event, StatusWrite, World
+
+    _OfObject = TypeVar("_OfObject", StatusWrite, Event)
+
+COMPARISONS = 2_000_000
+"""Most pairs of a user and a job for which a score includes envy-freeness; 0.1 s of work."""
+
+NO_MARKET = Problem(
+    "NoMarket", f"there is no Market named {MARKET_NAME}, so nothing is divided; create it"
+)
+
+
+class _Cleared(NamedTuple):
+    """A market that was cleared.
+
+    Attributes:
+        rules: Rules by which it was cleared.
+        validated: Objects that take part under these rules.
+        snapshot: Input of the market.
+        plan: Outcome of the market.
+        quantum: Karma quantum to which the plan belongs.
+        stored: The account that was stored before.
+        followed: Jobs with deadlines, by namespace and name.
+        problem: Why the Market's current rules could not be used; None if they were.
+    """
+
+    rules: MarketSpec
+    validated: Validated
+    snapshot: Snapshot
+    plan: Plan
+    quantum: CurrentQuantum
+    stored: Account
+    followed: Mapping[Name, FollowedJob]
+    problem: Problem | None
+
+
+def decide(world: World) -> Decision:
+    """Return everything that is to be written. Never raises because of the content of an object.
+
+    The same world gives the same decision to the bit. Once a decision has been written, deciding
+    again on the resulting world gives nothing to write and no Events.
+    """
+    whole, *others = parts(world)
+    for part in others:
+        whole = replace(
+            part,
+            nodes=whole.nodes + part.nodes,
+            profiles=whole.profiles + part.profiles,
+            jobs=whole.jobs + part.jobs,
+            statuses=_by_object(whole.statuses + part.statuses),
+            events=_by_object(whole.events + part.events),
+            settlement=whole.settlement or part.settlement,
+        )
+    return whole
+
+
+def parts(world: World) -> Iterator[Decision]:
+    """Decide, and yield the NodeAllocations first, so that they can be written meanwhile.
+
+    The parts write different objects. All must be written, in this order; `carried` is the same in
+    each. Where a quantum is settled, the first part also has the Market's status with the credits:
+    if these cannot be written, nothing else may be, except that pods are left to the scheduler. A
+    decision that settles a quantum and places pods is therefore one part, and so is one by earlier
+    rules of a Market that is invalid now.
+    """
+    before = carried(world)
+    market = world.market
+    invalid = Reference("Market", MARKET_NAME) in world.broken
+    if market is None and not invalid:
+        yield _with_placements(world, _release_all(world, before))
+        return
+    problem = Problem("Invalid", "its rules cannot be understood") if market is None else None
+    ended, found = RecordedEnds(world), None
+    for rules in _candidates(market, before):
+        ended = record_ends(with_results(world, rules), rules)
+        outcome = _clear(ended.world, before, rules, problem)
+        if isinstance(outcome, _Cleared):
+            found = outcome
+            break
+        problem = problem or outcome
+    if found is None:
+        yield _with_placements(world, _keep_all(world, before, market, problem))
+    else:
+        yield from _carry_out(world, ended, before, market, found)
+
+
+def _with_placements(world: World, decision: Decision) -> Decision:
+    """Add the placements of pods that wait for a node (phase 6)."""
+    return replace(decision, placements=placements(world, decision.rules, decision.plan).sent)
+
+
+def _by_object(each: Iterable[_OfObject]) -> tuple[_OfObject, ...]:
+    return tuple(sorted(each, key=lambda one: one.object))
+
+
+def _candidates(market: Market | None, before: Carried) -> Iterable[MarketSpec]:
+    """Yield the Market's rules, then the last ones that could be used."""
+    if market is not None:
+        yield market.spec
+    if before.rules is not None and (market is None or before.rules != market.spec):
+        yield before.rules
+
+
+def _clear(
+    world: World, before: Carried, rules: MarketSpec, problem: Problem | None
+) -> _Cleared | Problem:
+    kept, stored = ledger_account(world), core_account(world)
+    if isinstance(kept, Problem):
+        return kept
+    if isinstance(stored, Problem):
+        return stored
+    validated, turn = validate(world, rules), current_quantum(kept, before, rules, world.now)
+    followed, names = follow(world, validated), names_of_entitlements(world)
+    snapshot = with_deadlines(validated.assembled.snapshot, followed, world.now)
+    taking_part = {each.name for each in snapshot.entitlements}
+    unusable = [name for name in names if name not in taking_part]
+    snapshot = replace(
+        snapshot,
+        held=before.held,
+        ledger=_ledger(turn, stored, snapshot, unusable),
+        earlier_demands=turn.asked,
+        matching=world.matching,
+        account=account_now(stored, world.now, rules, snapshot.entitlements, unusable),
+    )
+    try:
+        plan = clear(snapshot, policy_of(rules))
+    except KarmaError as error:
+        return Problem(
+            "CannotClear",
+            f"spec.memory.sliceSize: memory cannot be divided in slices this small ({error}); "
+            f"make it larger, though old credits then count for more memory",
+        )
+    except ValueError as error:
+        return Problem("CannotClear", f"spec: mechanism {rules.cores.mechanism}: {error}")
+    return _Cleared(rules, validated, snapshot, plan, turn, stored, followed, problem)
+
+
+def _ledger(
+    turn: CurrentQuantum, stored: Account, snapshot: Snapshot, unusable: Iterable[str]
+) -> Ledger | None:
+    """Return Karma's credits before the quantum, of today's entitlements."""
+    if turn.ledger is None:
+        return None
+    there = [name for name in unusable if name in turn.ledger.users]
+    return credits_taken_over(turn.ledger, stored.balances, snapshot.entitlements, there)
+
+
+def _carry_out(
+    world: World, ended: RecordedEnds, before: Carried, market: Market | None, found: _Cleared
+) -> Iterator[Decision]:
+    """Yield the parts of a decision that follow from a cleared market (phases 3 to 6)."""
+    known, rules, validated, plan = ended.world, found.rules, found.validated, found.plan
+    allocations = allocate(world, rules, _grants_with_pods(found), rules.mode, validated.frozen)
+    allocations = with_counters(allocations, counters(found.followed))
+    enforcement = enforced(allocations, world.allocations)
+    outcomes = JobOutcomes.of(validated, plan, allocations.ungranted, enforcement)
+    measuring = plan_measurements(known, rules, outcomes)
+    automatic = workload_jobs(world, rules)
+    outcomes = replace(
+        outcomes,
+        unmeasured=measuring.reasons,
+        unplaceable=world.unplaceable,
+        annotations=automatic.problems,
+    )
+    status = status_of_market(world)
+    stored = _stored_ledger(world, found, status)
+    ledger = None if stored is None else stored.report
+    owed = stored_account(found.stored, found.plan.account, world.now, world.version)
+    settlement = _settlement(world, found, status, stored, owed)
+    decision = Decision(
+        nodes=writes(world, with_measurements(allocations, measuring.requests)),
+        statuses=(),
+        events=(),
+        carried=_carried_after(before, found),
+        rules=rules,
+        plan=plan,
+        snapshot=found.snapshot,
+        notes=_notes(world, validated),
+        profiles=measuring.created,
+        jobs=automatic.writes,
+        settlement=settlement,
+        until=_until(world, found),
+        ended=(*ended.pods, *ended_pods(world)),
+    )
+    placed = placements(world, rules, plan)
+    # What a node is to measure next may replace a report that only the profile's status keeps.
+    statuses = list(profile_statuses(world, measuring.profiles))
+    credits_first = settlement is not None and market is not None and not placed.sent
+    if market is not None and credits_first:
+        statuses.append(_market_update(world, market, found, ledger, owed.document, status))
+    if settlement is None or credits_first:
+        yield _with_statuses(world, decision, statuses)
+        decision = replace(decision, nodes=(), profiles=(), jobs=(), settlement=None)
+        statuses = []
+    runs = runs_by_job(known, rules, found.snapshot, allocations, outcomes)
+    deadlines = deadline_results(known, found.followed, plan, allocations, enforcement)
+    outcomes = replace(outcomes, runs=runs, deadlines=deadlines, kept_apart=placed.kept_apart)
+    entitlements = EntitlementOutcomes.of(validated, plan, found.plan.account)
+    statuses += [
+        *participant_statuses(world, outcomes, entitlements),
+        *invalid_statuses(world),
+        *unused_market_statuses(world),
+    ]
+    if market is not None and not credits_first:
+        statuses.append(_market_update(world, market, found, ledger, owed.document, status))
+    elif market is None:
+        statuses = [_with_balances(each, ledger, owed.document) for each in statuses]
+    yield _with_statuses(world, replace(decision, placements=placed.sent), statuses)
+
+
+def _grants_with_pods(found: _Cleared) -> Iterator[tuple[Grant, Pod]]:
+    """Yield every grant of the plan with its pod."""
+    chosen = (
+        found.validated.objects.pods[each] for each in found.validated.assembled.selection.job
+    )
+    pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in chosen}
+    for grant in found.plan.grants:
+        yield grant, pods[grant.namespace, grant.pod]
+
+
+def _carried_after(before: Carried, found: _Cleared) -> Carried:
+    """Return the state for the next decision."""
+    plan = found.plan
+    return replace(
+        before,
+        rules=found.rules,
+        held=plan.holdings(),
+        quantum=0 if plan.quantum is None else plan.quantum.number,
+        asked=_asked(plan, found.rules),
+        account=found.stored,
+    )
+
+
+def _market_update(
+    world: World,
+    market: Market,
+    found: _Cleared,
+    ledger: LedgerReport | None,
+    owed: Document | None,
+    before: Mapping[str, Any],
+) -> StatusUpdate:
+    """Return the new status of the Market that was cleared, beside the one last written."""
+    after = market_status(
+        market,
+        found.rules,
+        found.snapshot,
+        found.plan,
+        evaluate_plan(found.snapshot, found.plan, COMPARISONS),
+        cleared(found.plan) if found.problem is None else _rules_kept(found.problem),
+        ledger,
+        owed,
+        world.node_pools,
+        before,
+        world.now,
+    )
+    return StatusUpdate(reference_of(market), before, after)
+
+
+def _with_statuses(world: World, decision: Decision, statuses: Iterable[StatusUpdate]) -> Decision:
+    """Add the statuses that are worth a write, and Events about them."""
+    writes, events = status_changes(with_operator_namespace(each, world) for each in statuses)
+    return replace(decision, statuses=writes, events=events)
+
+
+def _stored_ledger(world: World, found: _Cleared, before: Mapping[str, Any]) -> StoredLedger | None:
+    """Return the Karma credits as they are stored; unchanged if no memory is divided."""
+    if found.plan.quantum is not None:
+        return stored_ledger(found.plan.quantum, found.quantum.since, world.version, before)
+    return StoredLedger(LedgerReport.read(before["ledger"]), {}) if "ledger" in before else None
+
+
+def _asked(plan: Plan, rules: MarketSpec) -> dict[str, dict[str, int]]:
+    """Return the bytes that entitlements demand in the current quantum, by node and entitlement."""
+    demands = {} if plan.quantum is None else plan.quantum.demands()
+    size = rules.memory.slice_size
+    return {
+        node: {name: slices * size for name, slices in of.items()} for node, of in demands.items()
+    }
+
+
+def _with_balances(
+    update: StatusUpdate, ledger: LedgerReport | None, owed: Document | None
+) -> StatusUpdate:
+    """Add the balances to the status of an invalid Market, whose earlier rules are in force."""
+    if update.object != Reference("Market", MARKET_NAME):
+        return update
+    balances = {"ledger": None if ledger is None else ledger.document(), "account": owed}
+    known = {field: each for field, each in balances.items() if each is not None}
+    return update._replace(after={**update.after, **known})
+
+
+def _settlement(
+    world: World,
+    found: _Cleared,
+    before: Mapping[str, Any],
+    stored: StoredLedger | None,
+    owed: StoredAccount,
+) -> Settlement | None:
+    """Return the quantum that this decision settles, and the parts that its balances need.
+
+    None if the credits stay as they are, and the account needs no ConfigMaps.
+    """
+    quantum = found.plan.quantum
+    parts, record = dict(owed.parts), None
+    settles = stored is not None and stored.report.document() != before.get("ledger")
+    if quantum is not None and stored is not None and settles:
+        parts, record = parts | dict(stored.parts), record_of(quantum)
+    if record is None and not parts:
+        return None
+    former = part_names(before)
+    named = part_names(
+        {
+            "ledger": None if stored is None else stored.report.document(),
+            "account": owed.document,
+        }
+    )
+    return Settlement(
+        Reference("Market", MARKET_NAME),
+        world.version,
+        record,
+        {name: text for name, text in parts.items() if name not in former},
+        tuple(name for name in former if name not in named),
+    )
+
+
+def _until(world: World, found: _Cleared) -> str:
+    """Return when memory is divided again (RFC 3339); empty if it is not divided."""
+    if not found.plan.memory_mechanism:
+        return ""
+    since = world.now if found.plan.quantum is None else found.quantum.since
+    return end_of(since, found.rules.memory.quantum_seconds)
+
+
+def _rules_kept(problem: Problem) -> ConditionState:
+    return fails(
+        problem._replace(
+            message=f"{problem.message}; the last rules that could be used are in force"
+        )
+    )
+
+
+def _keep_all(
+    world: World, before: Carried, market: Market | None, problem: Problem | None
+) -> Decision:
+    """Return a decision that leaves all nodes as they are, because no rules can be used."""
+    profiles = profile_statuses(world, world.objects.profiles)
+    statuses = [*profiles, *invalid_statuses(world), *unused_market_statuses(world)]
+    if market is not None and problem is not None:
+        reference = reference_of(market)
+        status = market.status or {}
+        problem = problem._replace(message=f"{problem.message}; all nodes stay as they are")
+        after = with_problem(status, problem, world.now, market.metadata.generation)
+        statuses.append(StatusUpdate(reference, status, after))
+    return _with_statuses(world, Decision((), (), (), before), statuses)
+
+
+def _release_all(world: World, before: Carried) -> Decision:
+    """Return a decision that restores all nodes, because there is no Market."""
+    allocations = allocate(world, MarketSpec(), (), "observe")
+    statuses = [
+        *idle_job_statuses(world, NO_MARKET),
+        *profile_statuses(world, without_measurements(world).profiles),
+        *invalid_statuses(world),
+        *unused_market_statuses(world),
+    ]
+    allocations = with_counters(with_measurements(allocations, {}), {})
+    desired = {
+        node: each for node, each in allocations.desired.items() if node in allocations.current
+    }
+    nodes = writes(world, allocations._replace(desired=desired))
+    return _with_statuses(
+        world, Decision(nodes, (), (), replace(before, rules=None, held={})), statuses
+    )
+
+
+def _notes(world: World, validated: Validated) -> tuple[str, ...]:
+    """Return a line about each object that is wrong and has no status that could say so."""
+    closed = (f"Node {name}: {why}; it sells nothing" for name, why in validated.closed.items())
+    frozen = (f"Node {name}: {why}; its grants stay" for name, why in validated.frozen.items())
+    broken = (
+        f"{reference.title}: {problem}"
+        for reference, each in sorted(world.broken.items())
+        if reference.kind not in {"Entitlement", "MarketJob", "SpeedupProfile", "Market"}
+        for problem in each.problems
+    )
+    return (*closed, *frozen, *broken, *validated.assembled.notes)

@@ -1,0 +1,115 @@
+"""Pure: read from the status of NodeAllocations whether agents enforce the grants of pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from walras_operator.decide.conditions import conditions_of, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from walras_api.node_allocation import NodeAllocation
+    from walras_operator.decide.allocations import Allocations, AllocationSpec
+
+REFUSALS = frozenset({"Refused", "PlanRefused"})
+"""Reasons of ``Ready`` and ``PlanAccepted`` with which an agent says that it enforces nothing."""
+
+
+class Enforcement(NamedTuple):
+    """Whether a node agent enforces the grant of a pod.
+
+    Attributes:
+        state: Enforced; Failed; Granted if not enforced yet; Unreported if the agent has not
+            reported since grants of other pods on its node changed.
+        reason: Why it failed; empty otherwise.
+        pending: Whether the agent is still working on it; lowering memory can take long.
+    """
+
+    state: Literal["Enforced", "Failed", "Granted", "Unreported"]
+    reason: str = ""
+    pending: bool = False
+
+
+def enforced(
+    allocations: Allocations, written: Mapping[str, NodeAllocation]
+) -> dict[tuple[str, str], Enforcement]:
+    """Return the enforcement of unchanged grants, by node and pod UID.
+
+    Args:
+        allocations: Desired and current specs.
+        written: NodeAllocations as they are in the cluster, by node.
+    """
+    found: dict[tuple[str, str], Enforcement] = {}
+    for node, new in allocations.desired.items():
+        current = allocations.current.get(node)
+        if current is None or new.mode == "observe":
+            continue
+        if (current.mode, current.unit) == (new.mode, new.unit):
+            unchanged = _unchanged(new, current, written[node])
+            found.update(((node, uid), state) for uid, state in unchanged)
+    return found
+
+
+def replaced(
+    allocations: Allocations, written: Mapping[str, NodeAllocation]
+) -> dict[tuple[str, str], Enforcement]:
+    """Return the enforcement of the grants before the decision, by node and pod UID.
+
+    An agent that enforces a grant is taken to enforce the one that replaces it. Otherwise a pod
+    whose grant changes with every decision, by a few thousandths at a time, would never hold any.
+
+    Args:
+        allocations: Desired and current specs.
+        written: NodeAllocations as they are in the cluster, by node.
+    """
+    kept = {
+        node: spec
+        for node, spec in allocations.current.items()
+        if (new := allocations.desired.get(node)) is not None
+        and (new.mode, new.unit) == (spec.mode, spec.unit)
+    }
+    return enforced(allocations._replace(desired=kept), written)
+
+
+def _unchanged(
+    new: AllocationSpec, current: AllocationSpec, allocation: NodeAllocation
+) -> Iterator[tuple[str, Enforcement]]:
+    refused, reported = _refused(allocation), _reported(allocation)
+    before = set(current.grants)
+    for grant in new.grants:
+        if grant in before:
+            yield (
+                grant.uid,
+                refused
+                or (
+                    Enforcement("Unreported")
+                    if reported is None
+                    else reported.get(grant.uid, Enforcement("Granted"))
+                ),
+            )
+
+
+def _refused(allocation: NodeAllocation) -> Enforcement | None:
+    """Return a failure for all pods of a node whose agent refuses to enforce anything, or None."""
+    for condition in conditions_of(allocation.status or {}).values():
+        if condition.get("reason") in REFUSALS:
+            return Enforcement("Failed", str(condition.get("message") or "it refuses the plan"))
+    return None
+
+
+def _reported(allocation: NodeAllocation) -> dict[str, Enforcement] | None:
+    """Return what the agent reports of each pod, by UID; None if the report is of another epoch."""
+    status = allocation.status or {}
+    if status.get("epoch") != allocation.spec.epoch:
+        return None
+    return {str(each.get("podUID")): _enforcement(each) for each in listed(status, "pods")}
+
+
+def _enforcement(pod: Mapping[str, object]) -> Enforcement:
+    state = pod.get("state")
+    if state == "Enforced":
+        return Enforcement("Enforced")
+    if state == "Failed":
+        return Enforcement("Failed", str(pod.get("reason") or "the agent does not say why"))
+    return Enforcement("Granted", pending=state == "Pending")

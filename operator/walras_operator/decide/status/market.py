@@ -1,0 +1,151 @@
+"""Pure: compute the status of a Market: prices, their accuracy, and scores of the plan."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from walras.analysis.plan_quality import proportional_progress
+from walras_api.contract import MARKET_NAME
+from walras_api.market import (
+    MOST_NODES,
+    MarketSize,
+    MarketStatus,
+    NodePrice,
+    ScoreReport,
+    SolverReport,
+)
+from walras_operator.decide.conditions import ConditionState, Problem, conditions, fails, holds
+from walras_operator.decide.numbers import figure, thousandths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walras.analysis.plan_quality import PlanQuality
+    from walras.market.plan import Plan
+    from walras.market.snapshot import Snapshot
+    from walras_api.kinds import Market, MarketSpec
+    from walras_api.market import LedgerReport
+    from walras_operator.decide.pool_averages import NodePoolReports
+    from walras_operator.decide.world import Document
+
+STAMP = frozenset({"epoch", "leader"})
+"""Fields that the publisher adds when it writes."""
+
+
+OF_NODE_POOLS = ("nodePools", "otherNodePools")
+"""Fields that are computed apart from decisions, and kept until they are computed again."""
+
+
+def market_status(
+    market: Market,
+    rules: MarketSpec,
+    snapshot: Snapshot,
+    plan: Plan,
+    scores: PlanQuality,
+    ready: ConditionState,
+    ledger: LedgerReport | None,
+    owed: Document | None,
+    pools: NodePoolReports | None,
+    before: Mapping[str, Any],
+    now: str,
+) -> Document:
+    """Return the status of the Market, without ``leader`` and ``epoch``.
+
+    Args:
+        market: The Market that is used.
+        rules: Rules of the plan: the Market's, or the last that could be used.
+        snapshot: Input of the plan.
+        plan: Plan that was decided.
+        scores: PlanQuality of the plan.
+        ready: State of the condition ``Ready``.
+        ledger: Karma credits; None if there are none.
+        owed: The account; None if there is no entitlement.
+        pools: Signals of node pools; None to keep those of the status as last written.
+        before: Status as last written.
+        now: Current time (RFC 3339).
+    """
+    selling = [node for node in plan.nodes if node.cores > 0]
+    jobs = {(grant.namespace, grant.name) for grant in plan.grants}
+    made = MarketStatus(
+        solver=_solver(plan, rules),
+        scores=_scores(scores, proportional_progress(snapshot, plan)),
+        size=MarketSize(
+            entitlements=len(plan.users),
+            jobs=len(jobs),
+            pods=len(plan.grants),
+            refused=len(plan.refused),
+            nodes=len(selling),
+            cores=figure(sum(node.cores for node in selling)),
+            memory=str(sum(node.memory for node in snapshot.nodes)),
+        ),
+        prices=[
+            NodePrice(node=node.name, cores=thousandths(node.cores), price=figure(node.price))
+            for node in sorted(selling, key=lambda node: node.name)[:MOST_NODES]
+        ],
+        node_pools=[] if pools is None else list(pools.pools),
+        other_node_pools=None if pools is None else pools.others or None,
+        memory_mechanism=rules.memory.mechanism if plan.memory_mechanism else None,
+        ledger=ledger,
+        conditions=conditions({"Ready": ready}, before, now, market.metadata.generation),
+    ).document()
+    if owed is not None:
+        made["account"] = owed  # 5 000 balances, which need no second validation
+    if pools is None:
+        made |= {field: before[field] for field in OF_NODE_POOLS if field in before}
+    return made
+
+
+def cleared(plan: Plan) -> ConditionState:
+    """Return the state of ``Ready`` for a cleared market; the reason says if it converged."""
+    if plan.converged:
+        return holds("Cleared", f"{plan.mechanism} divides cores among {len(plan.users)} users")
+    return holds(
+        "Approximate",
+        f"the solver ({plan.solver}) did not converge: conditions of the equilibrium are violated "
+        f"by up to {plan.residual:.1e} (relative); its result is used until the next decision",
+    )
+
+
+def not_used(name: str) -> Problem:
+    """Return the problem of a Market whose name is not the one that is used."""
+    return Problem(
+        "NotUsed",
+        f"only the Market named {MARKET_NAME} is used, and not {name}; rename it, or delete it",
+    )
+
+
+def with_problem(
+    status: Mapping[str, Any], problem: Problem, now: str, generation: int
+) -> Document:
+    """Return a status with a new problem in its conditions; the rest, such as credits, stays."""
+    judged = conditions({"Ready": fails(problem)}, status, now, generation)
+    return {**without_stamp(status), "conditions": [each.document() for each in judged]}
+
+
+def without_stamp(status: Mapping[str, Any]) -> Document:
+    """Return a status without the fields that the publisher adds."""
+    return {key: value for key, value in status.items() if key not in STAMP}
+
+
+def _solver(plan: Plan, rules: MarketSpec) -> SolverReport:
+    return SolverReport(
+        mechanism=rules.cores.mechanism,
+        solver=plan.solver,
+        iterations=plan.iterations,
+        residual=figure(plan.residual) if math.isfinite(plan.residual) else None,
+        price_error=figure(plan.price_error) if math.isfinite(plan.price_error) else None,
+        converged=plan.converged,
+    )
+
+
+def _scores(scores: PlanQuality, rival: float) -> ScoreReport:
+    envy = scores.envy_freeness
+    return ScoreReport(
+        system_progress=figure(scores.system_progress),
+        held_progress=figure(scores.held_progress),
+        proportional_progress=figure(rival),
+        entitlement_error=figure(scores.entitlement_error),
+        uniformity=figure(scores.uniformity),
+        envy_freeness=None if envy is None else figure(envy),
+    )

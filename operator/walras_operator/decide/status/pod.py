@@ -1,0 +1,134 @@
+"""Pure: compute the result for one pod of a MarketJob: what it got, at which price, and why.
+
+A result is a `walras_api.market_job.PodOutcome` as a document for the API server. A large
+cluster has many pods, so their results are not built as models, which would be checked and then
+written as JSON and read again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walras.placement.colocation import WAITS_FOR_MATCHING
+from walras_api.waiting import waiting_method
+from walras_operator.decide.colocating.status import last_colocation
+from walras_operator.decide.conditions import MAX_REASON, clipped
+from walras_operator.decide.enforcement import Enforcement
+from walras_operator.decide.numbers import figure, thousandths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walras.market.plan import Grant
+    from walras_api.cluster import Pod
+    from walras_api.job_inputs import Name
+    from walras_operator.decide.job_outcomes import JobOutcomes
+    from walras_operator.decide.world import Document
+
+UNKNOWN = Enforcement("Granted")
+
+KEPT_APART = (
+    "waits: on every node with room for it is a job that it avoids, or one of its namespace that "
+    "avoids it, by spec.colocation.avoid; free a node, or avoid fewer jobs"
+)
+
+
+def name_of(pod: Pod) -> Name:
+    """Return the namespace and name of a pod."""
+    return pod.metadata.namespace, pod.metadata.name
+
+
+def pod_result(
+    outcomes: JobOutcomes,
+    key: Name,
+    number: int,
+    former: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> Document:
+    """Return the result for a pod.
+
+    Args:
+        outcomes: Outcome of the decision.
+        key: Namespace and name of the pod's job.
+        number: Position of the pod.
+        former: Results for pods in the job's status as last written, by name and UID.
+    """
+    pod = outcomes.validated.objects.pods[number]
+    name, uid = name_of(pod), pod.metadata.uid
+    grant = outcomes.grants.get(name)
+    unplaceable = outcomes.unplaceable and waiting_method(pod) is not None
+    if grant is None or unplaceable or name in outcomes.ungranted:
+        return _without_grant(outcomes, key, number, pod, former)
+    before = former.get((pod.metadata.name, uid), {})
+    held = outcomes.enforced.get((grant.node, uid), UNKNOWN)
+    reason = grant.reason + (f"; its node's agent: {held.reason}" if held.reason else "")
+    placed = outcomes.colocations.get(grant.title) or last_colocation(before)
+    return _without_empty(
+        {
+            "podUID": uid,
+            "name": pod.metadata.name,
+            "node": grant.node,
+            "state": _state(grant, held, before),
+            "cores": figure(grant.cores),
+            "heldCores": thousandths(grant.held),
+            "memory": None if grant.memory is None else str(grant.memory),
+            "speedup": figure(grant.speedup),
+            "price": figure(grant.price),
+            "spend": figure(grant.spend),
+            "reason": clipped(reason, MAX_REASON),
+            "memoryReason": clipped(grant.memory_reason, MAX_REASON),
+            "colocation": None if placed is None else placed.document(),
+        }
+    )
+
+
+def _without_empty(document: Document) -> Document:
+    """Return a document without unset fields and empty strings, as a status has none."""
+    return {name: value for name, value in document.items() if value is not None and value != ""}
+
+
+def _state(grant: Grant, held: Enforcement, former: Mapping[str, Any]) -> Any:
+    """Return the state of a pod; an agent's last report of the same grant stands until the next."""
+    if held.state != "Unreported":
+        return held.state
+    same = former.get("node") == grant.node and former.get("heldCores") == thousandths(grant.held)
+    return "Enforced" if same and former.get("state") == "Enforced" else "Granted"
+
+
+def _without_grant(
+    outcomes: JobOutcomes,
+    key: Name,
+    number: int,
+    pod: Pod,
+    former: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> Document:
+    node, name = pod.spec.node_name, name_of(pod)
+    problem = outcomes.validated.jobs.get(key)
+    absent = outcomes.validated.assembled.absent.get(number)
+    if problem is not None:
+        reason = problem.message
+    elif name in outcomes.ungranted:
+        reason = outcomes.ungranted[name]
+    elif absent is not None and node is not None:
+        why = outcomes.validated.closed.get(node, "is not there any more")
+        reason = f"runs on {node}, which {why}; waits until it sells cores"
+    else:
+        reason = absent or outcomes.waiting.get(name) or "waits for the next decision"
+        if name in outcomes.kept_apart:
+            reason = KEPT_APART
+        if outcomes.unplaceable and waiting_method(pod) is not None:
+            reason = f"waits: the operator may not place pods: {outcomes.unplaceable}"
+        if (
+            reason == WAITS_FOR_MATCHING
+        ):  # what the last matching had to say about it stands until the next
+            before = former.get((pod.metadata.name, pod.metadata.uid), {})
+            reason = str(before.get("reason") or reason)
+    refused = problem is not None and not problem.reason.startswith("Profile")
+    return _without_empty(
+        {
+            "podUID": pod.metadata.uid,
+            "name": pod.metadata.name,
+            "node": node,
+            "state": "Refused" if refused else "Waiting",
+            "reason": clipped(reason, MAX_REASON),
+        }
+    )

@@ -1,0 +1,467 @@
+"""Pure: choose the MarketJobs that are made, changed or deleted for labelled workloads.
+
+A workload is whatever stands at the top of a pod's owners: a Deployment above a ReplicaSet, a
+RayJob above a RayCluster. What makes workloads on a schedule, such as a CronJob, is none: each of
+its Jobs is a workload, and the schedule names the program that they all run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import ChainMap, defaultdict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain, count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walras.market.admission import AccessPolicy
+from walras_api.assembly import entitlement_of
+from walras_api.cluster import OwnerReference, group_of
+from walras_api.contract import (
+    API_VERSION,
+    ENTITLEMENT_LABEL,
+    GROUP,
+    JOB_LABEL,
+    JOB_SETTINGS,
+    MANAGED_BY_LABEL,
+    OPERATOR,
+)
+from walras_api.fields import NAME
+from walras_api.kinds import MarketJob
+from walras_api.parse import ResourceError, parse_resource
+from walras_api.selection import NO_CONTROLLERS, OwnerKey, owners, select
+from walras_operator.decide.conditions import Problem
+from walras_operator.decide.world import JobWrite, Reference, reference_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from walras_api.assembly import Objects
+    from walras_api.cluster import ObjectMeta, Pod, Workload
+    from walras_api.job_inputs import Name
+    from walras_api.kinds import MarketJobSpec, MarketSpec
+    from walras_api.selection import Controllers
+    from walras_operator.decide.world import Document, World
+
+SCHEDULES = frozenset({"CronJob", "CronWorkflow", "ScheduledSparkApplication", "RayCronJob"})
+"""Kinds that make a new workload for every run of a program."""
+
+PER_NODE = frozenset({"DaemonSet", "Node"})
+"""Kinds whose pods belong to nodes, and take part only if they are labelled."""
+
+READABLE_KINDS: Mapping[str, frozenset[str]] = {
+    "apps": frozenset({"ReplicaSet", "StatefulSet"}),
+    "argoproj.io": frozenset({"Workflow"}),
+    "batch": frozenset({"Job"}),
+    "jobset.x-k8s.io": frozenset({"JobSet"}),
+    "kubeflow.org": frozenset(
+        {"JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"}
+    ),
+    "leaderworkerset.x-k8s.io": frozenset({"LeaderWorkerSet"}),
+    "ray.io": frozenset({"RayCluster", "RayJob"}),
+    "sparkoperator.k8s.io": frozenset({"SparkApplication"}),
+}
+"""Kinds that may have a controller, by API group; the operator has the right to read them."""
+
+_PLAIN = {
+    "deadline": "deadline",
+    "maxCores": "max-cores",
+    "minCores": "min-cores",
+    "parallelFraction": "parallel-fraction",
+    "program": "program",
+    "work": "work",
+}
+"""Fields of a MarketJob's spec that are set by one annotation each, and its name."""
+
+_WHOLE_NUMBERS = frozenset({"maxCores", "minCores"})
+_LONGEST_NUMBER = 12
+
+_BUILT_IN = frozenset({"Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet"})
+
+_VERSION = re.compile(r"v[0-9]{1,3}((alpha|beta)[0-9]{1,3})?")
+_OBJECT_NAME = re.compile(NAME)
+_LONGEST_NAME = 200
+_SPECS_KEPT = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadJobs:
+    """The MarketJobs of labelled workloads.
+
+    Attributes:
+        writes: MarketJobs to create, change or delete, sorted by namespace and name.
+        problems: Annotations that cannot be used, by namespace and name of the MarketJob.
+    """
+
+    writes: tuple[JobWrite, ...] = ()
+    problems: Mapping[Name, Problem] = field(default_factory=dict)
+
+
+class _Target(NamedTuple):
+    """The workload that a MarketJob names as its target."""
+
+    namespace: str
+    kind: str
+    name: str
+    group: str
+
+
+class _Origin(NamedTuple):
+    """The workload that made a pod.
+
+    Attributes:
+        workload: Reference to the workload.
+        schedule: Name of the schedule that made the workload; empty if none did.
+        labelled: Labelled owners of the pod, the nearest first.
+    """
+
+    workload: OwnerReference
+    schedule: str
+    labelled: tuple[Workload, ...]
+
+
+class _Member(NamedTuple):
+    """A pod of a workload that takes part, and where it comes from."""
+
+    pod: Pod
+    origin: _Origin
+
+    @property
+    def age(self) -> tuple[str, str]:
+        """Sort key by age."""
+        return self.pod.metadata.creation_timestamp, self.pod.metadata.name
+
+    @property
+    def sources(self) -> list[ObjectMeta]:
+        """Metadata whose labels and annotations count, those of the pod first."""
+        return [self.pod.metadata, *(each.metadata for each in self.origin.labelled)]
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Annotations and labels that set fields of its MarketJob."""
+        kept = (kept for each in self.sources for kept in (each.annotations, each.labels))
+        return ChainMap(*kept)
+
+
+class _Spec(NamedTuple):
+    """The spec of a workload's MarketJob, as a document and parsed, and what is wrong with it."""
+
+    document: Document
+    parsed: MarketJobSpec
+    wrong: tuple[str, ...]
+
+
+def workload_jobs(world: World, rules: MarketSpec) -> WorkloadJobs:
+    """Return the MarketJobs to write, so that every workload that takes part has one.
+
+    A MarketJob that somebody writes for the same pods replaces the automatic one.
+    """
+    objects = world.objects
+    automatic = {target: job for job in objects.jobs if (target := _target_of(job)) is not None}
+    members, undecided = _members(objects, rules)
+    if not members and not automatic:
+        return WorkloadJobs()
+    specs = _specs(objects, members)
+    taken = {(job.metadata.namespace, job.metadata.name) for job in objects.jobs}
+    taken |= {(each.namespace, each.name) for each in world.broken if each.kind == "MarketJob"}
+    writes: list[JobWrite] = []
+    problems: dict[Name, Problem] = {}
+    for target, spec in sorted(specs.items()):
+        present = automatic.get(target)
+        name = _free_name(target, taken) if present is None else present.metadata.name
+        taken.add((target.namespace, name))
+        if spec.wrong:
+            problems[target.namespace, name] = Problem("Invalid", "; ".join(spec.wrong))
+        if present is None or present.spec != spec.parsed:
+            new = Reference("MarketJob", name, target.namespace)
+            workload = members[target][0].origin.workload
+            document = _document(name, target.namespace, workload, spec.document)
+            writes.append(JobWrite(new if present is None else reference_of(present), document))
+    deserted = [
+        job
+        for target, job in automatic.items()
+        if target not in members and target.namespace not in undecided
+    ]
+    if deserted:
+        selected = select(deserted, objects.pods, objects.controllers).job.values()
+        writes += (JobWrite(each, None) for each in {reference_of(job) for job in selected})
+    return WorkloadJobs(tuple(sorted(writes, key=lambda each: each.object)), problems)
+
+
+def _specs(objects: Objects, members: Mapping[_Target, Sequence[_Member]]) -> dict[_Target, _Spec]:
+    """Return the specs of the workloads' MarketJobs, without workloads that cannot exist."""
+    access = AccessPolicy(map(entitlement_of, objects.entitlements))
+    labels = {each.metadata.name: each.metadata.labels for each in objects.namespaces}
+    defaults: dict[str, str] = {}
+    specs = {}
+    for target, pods in members.items():
+        newest, namespace = max(pods, key=lambda each: each.age), target.namespace
+        if namespace not in defaults:
+            own = labels.get(namespace, {})
+            defaults[namespace] = _default_entitlement(namespace, own, access)
+        settings, origin = newest.settings, newest.origin
+        chosen = tuple((key, settings[key]) for key in JOB_SETTINGS if key in settings)
+        entitlement = settings.get(ENTITLEMENT_LABEL) or defaults[namespace]
+        version = origin.workload.api_version
+        spec = _spec(target, version, entitlement, origin.schedule, chosen)
+        if spec is not None:
+            specs[target] = spec
+    return specs
+
+
+def unread_owners(
+    objects: Objects, controllers: Controllers, *, every_namespace: bool
+) -> set[OwnerKey]:
+    """Return the owners of pods whose own controllers a decision needs.
+
+    Args:
+        objects: Objects of the cluster.
+        controllers: Controllers that are known.
+        every_namespace: Whether unlabelled workloads take part, too.
+    """
+    followed = {each.metadata.namespace for each in objects.workloads} | {
+        job.metadata.namespace
+        for job in objects.jobs
+        if job.spec.target_ref is not None and job.spec.target_ref.kind not in _BUILT_IN
+    }
+    return {
+        OwnerKey(pod.metadata.namespace, owner)
+        for pod in objects.pods
+        if every_namespace or JOB_LABEL in pod.metadata.labels or pod.metadata.namespace in followed
+        for owner in owners(pod, controllers)
+        if _is_readable(owner)
+    }
+
+
+def is_plausible(owner: OwnerReference) -> bool:
+    """Return whether an object can have this version and name, of which paths are made."""
+    version = owner.api_version.rpartition("/")[2]
+    return bool(_VERSION.fullmatch(version) and _OBJECT_NAME.fullmatch(owner.name))
+
+
+def pods_controllers(objects: Objects, wanted: Collection[OwnerKey]) -> Controllers:
+    """Return the controllers of owners that are pods, such as the driver of a Spark application."""
+    wanted = [key for key in wanted if is_pod(key.owner)]
+    if not wanted:
+        return {}
+    pods = {(pod.metadata.namespace, pod.metadata.uid): pod for pod in objects.pods}
+    found = {key: pods.get((key.namespace, key.owner.uid)) for key in wanted}
+    return {key: None if pod is None else next(owners(pod, {}), None) for key, pod in found.items()}
+
+
+def is_pod(owner: OwnerReference) -> bool:
+    """Whether an owner is a pod."""
+    return (owner.group, owner.kind) == ("", "Pod")
+
+
+def _is_readable(owner: OwnerReference) -> bool:
+    return is_pod(owner) or owner.kind in READABLE_KINDS.get(owner.group, ())
+
+
+def _target_of(job: MarketJob) -> _Target | None:
+    """Return the workload of an automatic MarketJob; None if somebody has written the MarketJob."""
+    target = job.spec.target_ref
+    if target is None or not job.is_automatic:
+        return None
+    group = group_of(target.api_version)
+    return _Target(job.metadata.namespace, target.kind, target.name, group)
+
+
+def _members(objects: Objects, rules: MarketSpec) -> tuple[dict[_Target, list[_Member]], set[str]]:
+    """Return the pods of all workloads that take part, and namespaces with owners to look up."""
+    found: defaultdict[_Target, list[_Member]] = defaultdict(list)
+    undecided: set[str] = set()
+    if rules.jobs.create == "Never":
+        return found, undecided
+    labelled = {
+        _Target(
+            each.metadata.namespace, each.kind, each.metadata.name, group_of(each.api_version)
+        ): each
+        for each in objects.workloads
+        if JOB_LABEL in each.metadata.labels
+    }
+    followed = {target.namespace for target in labelled}
+    admitted = _admitted_namespaces(objects) if rules.jobs.create == "Entitled" else frozenset()
+    origins: dict[tuple[str, str, str, str, str], _Origin | None] = {}
+    for pod in objects.pods:
+        namespace = pod.metadata.namespace
+        if not pod.alive or pod.is_static:
+            continue
+        if not (JOB_LABEL in pod.metadata.labels or namespace in followed or namespace in admitted):
+            continue
+        owner = next(owners(pod, NO_CONTROLLERS), None) or _itself(pod)
+        key = namespace, owner.api_version, owner.kind, owner.name, owner.uid
+        if key not in origins:
+            origins[key] = _origin(pod, objects.controllers, labelled)
+        origin = origins[key]
+        if origin is None:
+            undecided.add(namespace)
+        elif _takes_part(member := _Member(pod, origin), admitted):
+            top = origin.workload
+            found[_Target(namespace, top.kind, top.name, top.group)].append(member)
+    written = [job for job in objects.jobs if _target_of(job) is None]
+    if written:
+        pods = [(target, each.pod) for target, members in found.items() for each in members]
+        for number in select(written, [pod for _, pod in pods], objects.controllers).job:
+            found.pop(pods[number][0], None)
+    return found, undecided
+
+
+def _itself(pod: Pod) -> OwnerReference:
+    """Return a reference to a pod, which is its own workload if nothing owns it."""
+    name, uid = pod.metadata.name, pod.metadata.uid
+    return OwnerReference.model_construct(api_version="v1", kind="Pod", name=name, uid=uid)
+
+
+def _origin(
+    pod: Pod, controllers: Controllers, labelled: Mapping[_Target, Workload]
+) -> _Origin | None:
+    """Return where a pod comes from; None while the controller of an owner is to be looked up."""
+    namespace, workload = pod.metadata.namespace, _itself(pod)
+    schedule, marks = "", []
+    for owner in owners(pod, controllers):
+        if owner.kind in SCHEDULES:
+            schedule = owner.name
+            break
+        workload = owner
+        mark = labelled.get(_Target(namespace, owner.kind, owner.name, owner.group))
+        if mark is not None:
+            marks.append(mark)
+    else:
+        owned = workload.uid != pod.metadata.uid
+        if owned and _is_readable(workload) and OwnerKey(namespace, workload) not in controllers:
+            return None
+    return _Origin(workload, schedule, tuple(marks))
+
+
+def _takes_part(member: _Member, admitted: Collection[str]) -> bool:
+    for each in member.sources:
+        if JOB_LABEL in each.labels:
+            return each.labels[JOB_LABEL] != "false"
+    return member.pod.metadata.namespace in admitted and member.origin.workload.kind not in PER_NODE
+
+
+def _admitted_namespaces(objects: Objects) -> frozenset[str]:
+    """Return the namespaces that name an entitlement, or that only one entitlement admits."""
+    access = AccessPolicy(map(entitlement_of, objects.entitlements))
+    labels = {each.metadata.name: each.metadata.labels for each in objects.namespaces}
+    return frozenset(
+        name
+        for name, own in labels.items()
+        if ENTITLEMENT_LABEL in own or access.only_entitlement(name, own) is not None
+    )
+
+
+def _default_entitlement(namespace: str, labels: Mapping[str, str], access: AccessPolicy) -> str:
+    """Return the entitlement of a namespace's workloads.
+
+    It is the one that the namespace names by a label, else the only one that admits the namespace,
+    else one with the namespace's name: if it does not exist, the MarketJob's conditions say so.
+    """
+    named = labels.get(ENTITLEMENT_LABEL)
+    return named or access.only_entitlement(namespace, labels) or namespace
+
+
+def _free_name(target: _Target, taken: Collection[Name]) -> str:
+    """Return the workload's name, or one made of it that no other MarketJob has."""
+    name = target.name[:_LONGEST_NAME]
+    with_kind = f"{name}-{target.kind.lower()}"
+    candidates = chain((name, with_kind), (f"{with_kind}-{number}" for number in count(2)))
+    return next(each for each in candidates if (target.namespace, each) not in taken)
+
+
+@lru_cache(maxsize=_SPECS_KEPT)
+def _spec(
+    target: _Target,
+    api_version: str,
+    entitlement: str,
+    schedule: str,
+    settings: tuple[tuple[str, str], ...],
+) -> _Spec | None:
+    """Return the spec of a workload's MarketJob; None if no workload has such a name.
+
+    Args:
+        target: Namespace, kind and name of the workload.
+        api_version: Version of its API.
+        entitlement: Name of the entitlement to draw on.
+        schedule: Name of the schedule that made it; empty if none did.
+        settings: Annotations that set fields, by name.
+    """
+    reference = {"apiVersion": api_version, "kind": target.kind, "name": target.name}
+    spec: Document = {"entitlement": target.namespace, "targetRef": reference}
+    if _problem(spec, target.namespace):
+        return None
+    wrong = []
+    given = dict(settings)
+    wanted = [("entitlement", ENTITLEMENT_LABEL, entitlement), *_fields(given)]
+    if schedule and f"{GROUP}/program" not in given:
+        wanted.append(("program", "", schedule))
+    for name, annotation, value in wanted:
+        problem = _problem({**spec, name: value}, target.namespace)
+        if problem:
+            wrong.append(f"annotation {annotation}: {problem}")
+        else:
+            spec[name] = value
+    return _Spec(spec, _parsed(_document("job", target.namespace, None, spec)).spec, tuple(wrong))
+
+
+def _fields(given: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
+    """Yield the fields that annotations set: name of the field, annotation, and value."""
+    for field_name, name in _PLAIN.items():
+        if (key := f"{GROUP}/{name}") in given:
+            value = given[key]
+            is_number = field_name in _WHOLE_NUMBERS and value.isascii() and value.isdecimal()
+            yield field_name, key, int(value[:_LONGEST_NUMBER]) if is_number else value
+    if (key := f"{GROUP}/memory") in given:
+        yield "memory", key, {"demand": given[key]}
+    port, file = f"{GROUP}/progress-port", f"{GROUP}/progress-file"
+    whole = f"{GROUP}/progress-total"
+    total = {"total": given[whole]} if whole in given else {}
+    if port in given:
+        number = given[port]
+        page: Document = {"port": int(number[:6]) if number.isdecimal() else number}
+        page |= {
+            name: given[key]
+            for name in ("path", "metric")
+            if (key := f"{GROUP}/progress-{name}") in given
+        }
+        yield "progress", port, {"http": page, **total}
+    elif file in given:
+        yield "progress", file, {"file": given[file], **total}
+
+
+def _problem(spec: Document, namespace: str) -> str:
+    """Return what is wrong with a MarketJob's spec; empty if nothing is."""
+    try:
+        _parsed(_document("job", namespace, None, spec))
+    except ResourceError as error:
+        return error.problems[0].partition(": ")[2]
+    return ""
+
+
+def _document(
+    name: str, namespace: str, workload: OwnerReference | None, spec: Document
+) -> Document:
+    """Return a MarketJob, which is owned by its workload and deleted with it."""
+    metadata: Document = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {MANAGED_BY_LABEL: OPERATOR},
+    }
+    if workload is not None:
+        metadata["ownerReferences"] = [
+            {
+                "apiVersion": workload.api_version,
+                "kind": workload.kind,
+                "name": workload.name,
+                "uid": workload.uid,
+            }
+        ]
+    return {"apiVersion": API_VERSION, "kind": "MarketJob", "metadata": metadata, "spec": spec}
+
+
+def _parsed(document: Document) -> MarketJob:
+    made = parse_resource(document)
+    if not isinstance(made, MarketJob):
+        raise TypeError("the document is a MarketJob")
+    return made

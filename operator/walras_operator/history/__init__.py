@@ -1,0 +1,1 @@
+"""What the market was like: samples in ConfigMaps, kept by the leader."""

@@ -1,0 +1,1 @@
+"""Which of several operators leads: a Lease, and the thread that renews it."""

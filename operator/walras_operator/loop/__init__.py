@@ -1,0 +1,1 @@
+"""When the operator decides: one thread, the pace of its decisions, and its health."""

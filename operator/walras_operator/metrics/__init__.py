@@ -1,0 +1,1 @@
+"""Figures of the market and of the operator, for Prometheus and for the history."""

@@ -1,0 +1,185 @@
+"""Pure: read a sample for the market's history from the statuses that the operator knows.
+
+All figures are those that users see in statuses, so history, `walras top` and metrics agree.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walras.outcome.history import GIB, MarketSample, stored
+from walras_operator.decide.conditions import listed, number_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from walras.outcome.blocks import Table
+    from walras_operator.decide.world import World
+
+Status = dict[str, Any]
+
+
+class PodUsage(NamedTuple):
+    """Cores and memory that a pod, or all pods of a user, use.
+
+    Attributes:
+        cores: CPUs of a pod, as Kubernetes counts them; cores of a user, as the market sells them.
+        memory: Bytes.
+    """
+
+    cores: float
+    memory: float
+
+
+Use = Mapping[tuple[str, str], PodUsage]
+"""Use of pods, by namespace and name."""
+
+
+def sample_of(world: World, time: int, use: Use | None = None) -> MarketSample:
+    """Return the market as the statuses describe it. Malformed figures count as unknown.
+
+    Args:
+        world: Everything that the operator knows.
+        time: Current time, in seconds since 1970.
+        use: Use of pods; None if it is unknown.
+    """
+    used = {} if use is None else used_by_users(world, use)
+    return MarketSample(
+        time, {"user": _users(world, used), "node": _nodes(world), "job": _jobs(world)}
+    )
+
+
+def used_by_users(world: World, use: Use) -> dict[str, PodUsage]:
+    """Return what the pods of each user's jobs use, without users of whom not all is known.
+
+    Args:
+        world: Everything that the operator knows.
+        use: Use of pods.
+    """
+    of_cpu = _cores_of_cpu(world)
+    found: defaultdict[str, list[PodUsage]] = defaultdict(list)
+    unknown = set()
+    for each in world.objects.jobs:
+        status, user = each.status or {}, each.spec.entitlement
+        if number_at(status, "counts", "unlisted"):
+            unknown.add(user)
+        for pod in listed(status, "pods"):
+            mine = use.get((each.metadata.namespace, str(pod.get("name"))))
+            if mine is not None:
+                cores = mine.cores * of_cpu.get(str(pod.get("node")), 1.0)
+                found[user].append(PodUsage(cores, mine.memory))
+    return {
+        user: PodUsage(sum(each.cores for each in pods), sum(each.memory for each in pods))
+        for user, pods in found.items()
+        if user not in unknown
+    }
+
+
+def _cores_of_cpu(world: World) -> dict[str, float]:
+    """Return how many of the cores that are sold one CPU of each node is; 1 where unknown."""
+    if world.market is None or world.market.spec.cores.unit != "core":
+        return {}
+    found = {}
+    for node, each in world.allocations.items():
+        cores, threads = (number_at(each.status, "topology", name) for name in ("cores", "threads"))
+        if cores and threads:
+            found[node] = cores / threads
+    return found
+
+
+def spent(status: Mapping[str, Any]) -> float | None:
+    """Return what an entitlement pays for all its cores, in cores at the cluster's mean price."""
+    spends = [number_at(each, "spend") for each in listed(status, "spendByNode")]
+    known = [each for each in [*spends, number_at(status, "otherSpend")] if each is not None]
+    return sum(known) if known else None
+
+
+def loans(status: Mapping[str, Any], direction: str) -> float | None:
+    """Return the bytes that an entitlement lends or borrows; None if memory is not lent.
+
+    Args:
+        status: Status of the Entitlement.
+        direction: Field of the status to sum: ``lent`` or ``borrowed``.
+    """
+    credit = status.get("credits")
+    if not isinstance(credit, dict):
+        return None
+    return sum(number_at(each, "memory") or 0.0 for each in listed(credit, direction))
+
+
+def _users(world: World, used: Mapping[str, PodUsage]) -> Table:
+    found = {}
+    statuses = {each.metadata.name: each.status or {} for each in world.objects.entitlements}
+    balances = [number_at(each, "credits", "balance") for each in statuses.values()]
+    known = [each for each in balances if each is not None]
+    mean = sum(known) / max(len(known), 1)
+    for name, status in statuses.items():
+        if status.get("cores") or status.get("memory"):
+            found[name] = stored(_user(status, used.get(name), mean), "user")
+    return found
+
+
+def _user(status: Status, used: PodUsage | None, mean_credits: float) -> tuple[float | None, ...]:
+    entitled = number_at(status, "cores", "entitled")
+    bought = number_at(status, "cores", "allocated")
+    trade = None if entitled is None or bought is None else bought - entitled
+    paid, balance = spent(status), number_at(status, "credits", "balance")
+    return (
+        entitled,
+        bought,
+        number_at(status, "cores", "held"),
+        None if used is None else used.cores,
+        None if trade is None else max(-trade, 0.0),
+        None if trade is None else max(trade, 0.0),
+        None if balance is None else balance - mean_credits,
+        paid / bought if bought and paid is not None else None,
+        paid,
+        _gib(number_at(status, "memory", "entitled")),
+        _gib(number_at(status, "memory", "allocated")),
+        None if used is None else _gib(used.memory),
+        _gib(loans(status, "lent")),
+        _gib(loans(status, "borrowed")),
+    )
+
+
+def _nodes(world: World) -> Table:
+    status = {} if world.market is None else world.market.status or {}
+    prices = {str(each.get("node")): each for each in listed(status, "prices")}
+    sold = {
+        name: float(sum(grant.cores for grant in each.spec.grants))
+        for name, each in world.allocations.items()
+    }
+    return {
+        name: stored((number_at(prices.get(name), "price"), sold.get(name)), "node")
+        for name in sorted(prices.keys() | sold.keys())
+    }
+
+
+def _jobs(world: World) -> Table:
+    found = {}
+    for each in world.objects.jobs:
+        status = each.status or {}
+        if status.get("counts"):
+            row = (_held(status), number_at(status, "cores"), number_at(status, "speedup"))
+            found[f"{each.metadata.namespace}/{each.metadata.name}"] = stored(row, "job")
+    return found
+
+
+def _held(status: Status) -> float | None:
+    """Return the cores of all pods, counting those that the status does not list like the rest."""
+    pods = list(listed(status, "pods"))
+    known = _sum(number_at(pod, "heldCores") for pod in pods)
+    if known is None or not number_at(status, "counts", "unlisted"):
+        return known
+    return known * (number_at(status, "counts", "total") or 0.0) / len(pods)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return sum(known) if known else None
+
+
+def _gib(value: float | None) -> float | None:
+    return None if value is None else value / GIB

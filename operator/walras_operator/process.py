@@ -1,0 +1,252 @@
+"""Effects: assemble, start and stop the parts of the operator's process."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from walras_api.contract import OPERATOR, SYSTEM_NAMESPACE
+from walras_operator.history.config_maps import HistoryParts
+from walras_operator.history.keeper import HistoryKeeper
+from walras_operator.lead.leadership import Leadership
+from walras_operator.lead.lease import Times
+from walras_operator.loop.debounce import Debounce
+from walras_operator.loop.health import HealthInputs, liveness_problems, readiness_problems
+from walras_operator.loop.pool_signals import PoolSignals
+from walras_operator.loop.recompute import Recompute
+from walras_operator.metrics.market_metrics import MarketGauges
+from walras_operator.metrics.operator_metrics import Metrics, OperatorGauges, age
+from walras_operator.metrics.pod_use import PodUse, UseGauges
+from walras_operator.publish.ledger_parts import LedgerParts
+from walras_operator.publish.publisher import THREADS, Publisher
+from walras_operator.watch.kinds import Scope
+from walras_operator.watch.lookups import ASKING, Ends, Owners
+from walras_operator.watch.mirror import Mirror
+from walras_operator.watch.watches import SWEEP, Watches
+from walras_service.api import Api, settings
+from walras_service.authorization import AccessReview
+from walras_service.probes import serve, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from walras_operator.decide.world import Decision, World
+
+_log = logging.getLogger(__name__)
+
+_SIGNAL_SECONDS = 1.0
+"""Longest time in which the main thread notices a signal that another thread got."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of the operator's process.
+
+    Attributes:
+        identity: Unique identity of this process.
+        kubeconfig: Path of a kubeconfig; None for the in-cluster configuration.
+        namespace: Namespace of the Leases of the operator and of the agents, and of parts of the
+            ledger and the history.
+        lease: Name of the operator's Lease.
+        times: Durations of leader election.
+        debounce: Seconds to wait after the last change, and at most after the first.
+        listen: Address and port of the HTTP server; None for none.
+        tls_folder: Folder of the HTTP server's certificate; None for no TLS.
+        authorize: Whether metrics take a token of the cluster and the right to read them.
+        sweep: Seconds between two comparisons of the mirror with the API server.
+    """
+
+    identity: str
+    kubeconfig: str | None = None
+    namespace: str = SYSTEM_NAMESPACE
+    lease: str = OPERATOR
+    times: Times = field(default_factory=Times)
+    debounce: tuple[float, float] = (0.2, 1.0)
+    listen: tuple[str, int] | None = ("127.0.0.1", 8080)
+    tls_folder: Path | None = None
+    authorize: bool = False
+    sweep: float = SWEEP
+
+
+class Operator:
+    """The operator's process.
+
+    Args:
+        options: Options of the process.
+        parts: Decides on a world, and yields the parts of the decision.
+
+    Raises:
+        ApiError: No API server is configured.
+
+    Attributes:
+        metrics: Metrics of all parts.
+    """
+
+    def __init__(self, options: Options, parts: Callable[[World], Iterator[Decision]]) -> None:
+        self._options = options
+        self._stopping = threading.Event()
+        self.metrics = Metrics()
+        kinds = Scope(options.namespace).kinds
+        watch_api, lease_api, write_api, lookup_api, history_api = (
+            Api(settings(options.kubeconfig), OPERATOR, connections)
+            for connections in (len(kinds) + 1, 1, THREADS, 2 * ASKING, 1)
+        )
+        self.mirror = Mirror(kinds, self._changed, time.monotonic)
+        self.watches = Watches(watch_api, kinds, self.mirror, options.sweep)
+        self.leadership = Leadership(
+            lease_api,
+            options.namespace,
+            options.lease,
+            options.identity,
+            options.times,
+            self._changed,
+            self.watches.restored,
+        )
+        parts_of_ledger = LedgerParts(write_api, options.namespace)
+        self.publisher = Publisher(write_api, self.mirror, self._may_write, parts_of_ledger)
+        self.ends = Ends(lookup_api, lambda: self._changed(urgent=False))
+        self.owners = Owners(lookup_api, self._changed)
+        self.pools = PoolSignals()
+        self.recompute = Recompute(
+            self.mirror,
+            self.watches,
+            self.leadership,
+            self.publisher,
+            self.ends,
+            self.owners,
+            parts_of_ledger,
+            parts,
+            self.metrics,
+            self.pools,
+            Debounce(*options.debounce),
+        )
+        use = PodUse(history_api)
+        self.history = HistoryKeeper(
+            lambda: self.mirror.world(""),
+            use.read,
+            lambda: self.leadership.term() if self.watches.complete else None,
+            lambda: self.recompute.rules.history,
+            HistoryParts(history_api, options.namespace),
+            self.metrics,
+            options.identity,
+            ahead=lease_api.ahead,  # the Lease is renewed all the time
+        )
+        self.metrics.registry.register(self._gauges())
+        self.metrics.registry.register(MarketGauges(lambda: self.mirror.world("")))
+        self.metrics.registry.register(UseGauges(lambda: self.mirror.world(""), use))
+
+    def listen(self) -> None:
+        """Start the HTTP server.
+
+        Raises:
+            BadInput: It cannot listen at the address, or the certificate cannot be used.
+        """
+        if self._options.listen is None:
+            return
+        pages = {
+            "/healthz": lambda: verdict(liveness_problems(self._health())),
+            "/readyz": lambda: verdict(readiness_problems(self._health())),
+        }
+        review = None
+        if self._options.authorize:
+            review = AccessReview(Api(settings(self._options.kubeconfig), OPERATOR, 1))
+        serve(
+            self._options.listen,
+            pages,
+            self.metrics.registry,
+            tls_folder=self._options.tls_folder,
+            review=review,
+        )
+
+    def run(self) -> None:
+        """Run until `stop` is called; then end decisions first, and release the Lease."""
+        for part in (self.watches, self.leadership, self.recompute, self.history, self.pools):
+            part.start()
+        while not self._stopping.wait(_SIGNAL_SECONDS):
+            pass
+        _log.info("ending", extra={"event": "ending"})
+        self.recompute.stop()
+        self.pools.stop()
+        self.history.stop()
+        self.publisher.close()
+        self.ends.close()
+        self.owners.close()
+        self.leadership.stop()
+        self.watches.stop()
+
+    def stop(self) -> None:
+        """Make `run` return; safe in signal handlers and other threads."""
+        self._stopping.set()
+
+    def _may_write(self) -> bool:
+        return self.leadership.leads() and not self._stopping.is_set()
+
+    def _changed(self, urgent: bool = True) -> None:
+        self.recompute.changed(urgent=urgent)
+
+    def _health(self) -> HealthInputs:
+        return HealthInputs(
+            now=time.monotonic(),
+            beat=self.watches.beat,
+            tried=self.leadership.tried,
+            answered=self.leadership.answered,
+            patience=self._options.times.duration,
+            complete=self.watches.complete,
+            problem=self.watches.problem,
+            leading_since=self.recompute.leading_since,
+            completed=self.recompute.completed,
+            epoch_seconds=self.recompute.rules.epoch_seconds,
+        )
+
+    def _undecided(self) -> float:
+        since = self.leadership.since()
+        if since is None:
+            return 0.0
+        return time.monotonic() - max(since, self.recompute.succeeded or since)
+
+    def _gauges(self) -> OperatorGauges:
+        return OperatorGauges(
+            {
+                "leader": (
+                    "1 while this operator is the leader, else 0.",
+                    self.leadership.leads,
+                ),
+                "epoch": (
+                    "Epoch of the last decision that was published.",
+                    lambda: self.recompute.epoch,
+                ),
+                "last_success_age_seconds": (
+                    "Seconds since a decision was last published in full.",
+                    lambda: age(self.recompute.succeeded),
+                ),
+                "undecided_seconds": (
+                    "Seconds for which this operator has led without a decision published in full.",
+                    self._undecided,
+                ),
+                "epoch_seconds": (
+                    "Most seconds between two decisions, by the Market as of the last one.",
+                    lambda: self.recompute.rules.epoch_seconds,
+                ),
+                "complete": (
+                    "1 when the operator's cache of the cluster is complete, 0 otherwise.",
+                    lambda: self.watches.complete,
+                ),
+                "event_loop_age_seconds": (
+                    "Seconds since the event loop of the watches was last active.",
+                    lambda: age(self.watches.beat),
+                ),
+                "watch_restarts": (
+                    "Times that the watches were restarted.",
+                    lambda: self.watches.restarts,
+                ),
+                "notes": (
+                    "Problems found by the last decision that no status shows; see the log.",
+                    lambda: self.metrics.notes,
+                ),
+            },
+            self.mirror.counts,
+        )

@@ -1,0 +1,428 @@
+"""Effects: write the objects of a decision, as long as this operator leads.
+
+A thread pool limits concurrent requests. Transient failures are retried a few times. Permanent ones
+are logged and do not affect other objects; the next decision finds them undone and tries again.
+Those of objects that belong to one user are no reason to decide less often: a user can cause them.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from walras_api.contract import MARKET_NAME
+from walras_operator.publish.events import TokenBucket, event_document, namespace_of
+from walras_operator.publish.object_writer import ObjectWriter
+from walras_operator.publish.placer import Placer
+from walras_operator.watch.mirror import CachedAllocation
+from walras_service.api_errors import ApiError
+from walras_service.kinds import EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from walras_operator.decide.world import (
+        Decision,
+        Event,
+        JobWrite,
+        NodeWrite,
+        Placement,
+        ProfileWrite,
+        Reference,
+        Settlement,
+        StatusWrite,
+    )
+    from walras_operator.publish.ledger_parts import LedgerParts
+    from walras_operator.watch.mirror import Mirror
+    from walras_service.api import Api
+
+_log = logging.getLogger(__name__)
+
+THREADS = 8
+"""Most concurrent requests."""
+
+SLICE = 0.5
+"""Seconds for which statuses are written in any case: some fifty, and no long wait for a plan."""
+
+Write = TypeVar("Write")
+
+_PAUSES = (0.2, 0.5, 1.0, 2.0)
+_LONGEST_PAUSE = 5.0
+_LOGGED = 5  # most problems of one decision that are logged one by one
+
+Result = Literal[
+    "written", "gone", "failed", "unheld", "superseded", "dropped", "refused", "deferred"
+]
+"""How a write ended: `unheld` if this operator no longer leads, `superseded` if a plan of a later
+leader was found, `dropped` if the rate limit was exceeded, `refused` if a pod could not be placed,
+or the API server does not accept what concerns one user, `deferred` if it was left to the next
+decision."""
+
+_REFUSALS = frozenset({"forbidden", "invalid", "conflict"})
+"""Reasons of permanent failures that may be about a single object: a quota, an admission policy, a
+status that is too large, or an object that somebody else changes all the time."""
+
+_OF_USERS = frozenset({"Entitlement", "MarketJob", "SpeedupProfile"})
+"""Kinds whose objects each concern one user."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishResult:
+    """The results of publishing a decision.
+
+    Attributes:
+        results: Number of writes by kind of object and result.
+        void: Whether nothing was published because the credits could not be written.
+    """
+
+    results: Counter[tuple[str, Result]] = field(default_factory=Counter)
+    void: bool = False
+
+    def __add__(self, other: PublishResult) -> PublishResult:
+        return PublishResult(self.results + other.results, self.void or other.void)
+
+    def count(self, result: Result) -> int:
+        """Return the number of writes with a result."""
+        return sum(number for (_, each), number in self.results.items() if each == result)
+
+
+class SupersededError(Exception):
+    """A later leader has published a plan, or the Market has changed since the decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The identity of a decision: its number, time and author.
+
+    Attributes:
+        epoch: Number of the decision.
+        time: When it was made (RFC 3339).
+        milliseconds: Time that it took.
+        leader: Identity of the operator that made it.
+        market_version: The resourceVersion of the Market that it was made from. The Market's
+            status has Karma's credits, so an operator that has stood still for longer than its
+            Lease, and is no leader any more, must not write what it knew of them.
+    """
+
+    epoch: int
+    time: str
+    milliseconds: int
+    leader: str
+    market_version: str = ""
+
+
+class Publisher:
+    """Writes decisions to the API server.
+
+    Args:
+        api: Connections to the API server, as many as threads.
+        mirror: Records what the API server returns.
+        leads: Returns whether this operator leads and is not ending; called before each request.
+        parts: Parts of the ledger.
+        slice_: Seconds for which statuses of a decision are written even if another is due.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        mirror: Mirror,
+        leads: Callable[[], bool],
+        parts: LedgerParts,
+        slice_: float = SLICE,
+    ) -> None:
+        self._api, self._mirror, self._leads, self._slice = api, mirror, leads, slice_
+        self._parts = parts
+        self._writer = ObjectWriter(api)
+        self._placer = Placer(api, mirror)
+        self._bucket = TokenBucket()
+        self._bucket_lock = threading.Lock()
+        self._problems: list[str] = []  # of the current decision
+        self._superseded: list[str] = []
+        self._owed: dict[Reference, int] = {}  # objects whose statuses were deferred, in order
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="publish")
+
+    def close(self) -> None:
+        """Stop once writes in progress have ended."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def publish(
+        self, decision: Decision, stamp: Stamp, yield_early: Callable[[], bool] = lambda: False
+    ) -> PublishResult:
+        """Write a decision, or a part of one, and return when all writes have ended.
+
+        The order is:
+
+        1. A settled quantum, because no grant may exist that nobody pays for. If its credits cannot
+           be written, nothing else is, except that pods are left to the scheduler.
+        2. Profiles and their statuses: the next measurement may replace a report in a
+           NodeAllocation that only the profile's status keeps. Also MarketJobs of workloads.
+        3. NodeAllocations.
+        4. Other statuses, then Events, but none about an object whose status could not be written:
+           the next decision has them again.
+        5. Placements of pods. If the operator ends meanwhile, the next leader places the others.
+
+        When another decision is due, the remaining statuses are deferred to it, so that nodes need
+        not wait for the statuses of a thousand jobs. Each decision writes some, starting with those
+        that have waited longest, so none waits forever.
+
+        Args:
+            decision: Decision, or part of one, to write.
+            stamp: Identity of the decision.
+            yield_early: Returns whether another decision is due.
+        """
+        known = self._mirror.allocations()
+        outcome = PublishResult()
+        rest = decision.statuses
+        unwritten: set[Reference] = set()
+        if decision.settlement is not None:
+            market = decision.settlement.market
+            settled = [each for each in rest if each.object == market]
+            rest = tuple(each for each in rest if each.object != market)
+            if not self._settled(outcome, stamp, settled, decision.settlement):
+                self._place(outcome, [each for each in decision.placements if not each.node])
+                self._complain()
+                return replace(outcome, void=True)
+        self._all(outcome, "SpeedupProfile", self._profile, decision.profiles)
+        self._all(outcome, "MarketJob", self._job, decision.jobs)
+        first = [each for each in rest if each.object.kind == "SpeedupProfile"]
+        others = [each for each in rest if each.object.kind != "SpeedupProfile"]
+        unwritten |= self._statuses(outcome, stamp, first)
+        self._all(
+            outcome,
+            "NodeAllocation",
+            lambda each: self._node(each, stamp, known),
+            decision.nodes,
+        )
+        # Statuses that announce a placement are not deferred: pods are placed only once.
+        defer = None if decision.placements else yield_early
+        unwritten |= self._statuses(outcome, stamp, others, yield_early=defer)
+        events = [each for each in decision.events if each.object not in unwritten]
+        self._all(outcome, "Event", lambda each: self._event(each, stamp), events)
+        self._place(outcome, decision.placements)
+        self._complain()
+        return outcome
+
+    def _settled(
+        self,
+        outcome: PublishResult,
+        stamp: Stamp,
+        writes: Sequence[StatusWrite],
+        settlement: Settlement,
+    ) -> bool:
+        """Write the credits of a quantum; return whether they count now."""
+
+        def create(*, again: bool) -> None:  # noqa: ARG001 - a part is there or it is not
+            self._parts.create(settlement.parts)
+
+        def delete(*, again: bool) -> None:  # noqa: ARG001
+            self._parts.delete(settlement.superseded)
+
+        if settlement.parts:
+            result = self._tried("parts of the ledger", create)
+            outcome.results["ConfigMap", result] += 1
+            if result != "written":
+                return False
+        if self._statuses(outcome, stamp, writes, settlement.version):
+            return False
+        if settlement.superseded:
+            self._tried("superseded parts of the ledger", delete)  # else they are only litter
+        return True
+
+    @property
+    def unplaceable(self) -> str:
+        """Why the API server last forbade a placement; empty if it did not."""
+        return self._placer.problem
+
+    def _place(self, outcome: PublishResult, placements: Sequence[Placement]) -> None:
+        if not placements:
+            return  # the last finding stands
+        self._placer.begin()
+        self._all(outcome, "Pod", self._placement, placements)
+
+    def _statuses(
+        self,
+        outcome: PublishResult,
+        stamp: Stamp,
+        writes: Sequence[StatusWrite],
+        version: str = "",
+        yield_early: Callable[[], bool] | None = None,
+    ) -> set[Reference]:
+        """Write statuses; return the objects whose status could not be written.
+
+        Args:
+            outcome: Results, which are added to.
+            stamp: Identity of the decision.
+            writes: Statuses to write.
+            version: The resourceVersion that the objects must have; empty for any.
+            yield_early: Returns whether to defer the rest; None to write all.
+        """
+        end = time.monotonic() + self._slice
+
+        def write(each: StatusWrite) -> Result:
+            if yield_early is not None and time.monotonic() > end and yield_early():
+                return "deferred"
+            return self._status(each, stamp, version)
+
+        if yield_early is not None:
+            writes = sorted(writes, key=lambda each: self._owed.get(each.object, len(self._owed)))
+        results = list(self._pool.map(write, writes))
+        paired = list(zip(writes, results, strict=True))
+        if yield_early is not None and writes:
+            deferred = (write.object for write, result in paired if result == "deferred")
+            self._owed = {each: place for place, each in enumerate(deferred)}
+        outcome.results.update((write.object.kind, result) for write, result in paired)
+        return {write.object for write, result in paired if result != "written"}
+
+    def _all(
+        self,
+        outcome: PublishResult,
+        kind: str,
+        do: Callable[[Write], Result],
+        writes: Iterable[Write],
+    ) -> None:
+        outcome.results.update((kind, result) for result in self._pool.map(do, writes))
+
+    def _complain(self) -> None:
+        """Log what was not written; objects that others have changed are no error."""
+        for level, problems, event in (
+            (logging.ERROR, self._problems, "publish-failed"),
+            (logging.INFO, self._superseded, "superseded"),
+        ):
+            for problem in problems[:_LOGGED]:
+                _log.log(level, "not published: %s", problem, extra={"event": event})
+            if len(problems) > _LOGGED:
+                _log.log(level, "not published: %d others", len(problems) - _LOGGED)
+            problems.clear()
+
+    def _profile(self, write: ProfileWrite) -> Result:
+        def make(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
+            self._mirror.wrote("SpeedupProfile", self._writer.profile(write))
+
+        return self._tried(write.object.title, make, of_user=True)
+
+    def _job(self, write: JobWrite) -> Result:
+        """Write the MarketJob of a workload; a failure is no reason to decide less often."""
+
+        def apply(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
+            answer = self._writer.job(write)
+            if write.document is not None:
+                self._mirror.wrote("MarketJob", answer)
+
+        result = self._tried(write.object.title, apply)
+        return "refused" if result == "failed" else result
+
+    def _node(
+        self, write: NodeWrite, stamp: Stamp, known: Mapping[str, CachedAllocation]
+    ) -> Result:
+        title = f"NodeAllocation {write.node}"
+        last = known.get(write.node)
+
+        def apply(*, again: bool) -> None:
+            nonlocal last
+            if again:
+                last = self._looked(write.node, stamp.epoch)
+            answer = self._writer.allocation(write, stamp.epoch, last)
+            self._mirror.wrote("NodeAllocation", answer)
+
+        return self._tried(title, apply)
+
+    def _looked(self, node: str, epoch: int) -> CachedAllocation | None:
+        """Return the current NodeAllocation of a node after a conflict; None if there is none.
+
+        Raises:
+            SupersededError: It contains a plan of a later leader.
+            ApiError: The API server cannot be asked, or refuses.
+        """
+        found = self._writer.read(node)
+        if found is None:
+            return None
+        known = CachedAllocation.read(found)
+        if known.epoch >= epoch:
+            raise SupersededError(
+                f"its epoch {known.epoch} is not older than that of this decision, {epoch}"
+            )
+        return known
+
+    def _status(self, write: StatusWrite, stamp: Stamp, version: str) -> Result:
+        status = write.status
+        if (write.object.kind, write.object.name) == ("Market", MARKET_NAME):
+            version = version or stamp.market_version
+            epoch = {
+                "number": stamp.epoch,
+                "time": stamp.time,
+                "durationMilliseconds": stamp.milliseconds,
+            }
+            status = {**status, "leader": stamp.leader, "epoch": epoch}
+
+        def apply(*, again: bool) -> None:
+            if again and version:
+                raise SupersededError("it has changed since the decision")
+            answer = self._writer.status(write.object, status, version)
+            if answer.get("status") == status:
+                answer["status"] = status  # those of 10 000 pods are 20 MiB; not twice
+            self._mirror.wrote(write.object.kind, answer)
+
+        of_user = write.object.kind in _OF_USERS
+        return self._tried(f"status of {write.object.title}", apply, of_user=of_user)
+
+    def _event(self, event: Event, stamp: Stamp) -> Result:
+        with self._bucket_lock:
+            if not self._bucket.take(time.monotonic()):
+                return "dropped"
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        document = event_document(event, stamp.leader, now)
+
+        def tell(*, again: bool) -> None:  # noqa: ARG001 - it does not matter to an Event
+            self._api.request("POST", EVENTS.path(namespace_of(event)), document)
+
+        return self._tried(f"Event about {event.object.title}", tell, of_user=True)
+
+    def _placement(self, placement: Placement) -> Result:
+        """Place a pod; a failure is no reason to decide less often."""
+        done = True
+
+        def place(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
+            nonlocal done
+            done = self._placer.place(placement)
+
+        result = self._tried(placement.pod.title, place)
+        if result == "failed":
+            return "refused"
+        return result if done else "gone"
+
+    def _tried(self, title: str, write: Callable[..., None], *, of_user: bool = False) -> Result:
+        """Write an object, with repetitions; return how that ended.
+
+        Args:
+            title: Name of what is written, for the log.
+            write: Writes it; called with whether another version was found before.
+            of_user: Whether a permanent failure is ``refused`` rather than ``failed``.
+        """
+        again = False
+        for pause in (*_PAUSES, None):
+            if not self._leads():
+                return "unheld"
+            try:
+                write(again=again)
+            except ApiError as error:
+                if error.reason in {"missing", "expired"}:
+                    return "gone"
+                if pause is None or not (error.transient or error.reason == "conflict"):
+                    self._problems.append(f"{title}: {error}")
+                    return "refused" if of_user and error.reason in _REFUSALS else "failed"
+                again = error.reason == "conflict"
+                wait = min(max(pause, error.retry_after), _LONGEST_PAUSE)
+                time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - nothing secret about it
+            except SupersededError as error:
+                self._superseded.append(f"{title}: {error}; it is decided again")
+                return "superseded"
+            else:
+                return "written"
+        raise RuntimeError("the last pause is None")

@@ -1,0 +1,1 @@
+"""What the operator knows of the cluster: watches, lookups, and the cache that they fill."""

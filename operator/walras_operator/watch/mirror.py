@@ -1,0 +1,350 @@
+"""Facts: the operator's cache of the cluster; safe for concurrent use.
+
+Only the fields that `walras_api` reads are kept of an object, or what is wrong with it.
+Objects are kept by UID, because events of two objects of one name may arrive in any order. After a
+write the API server's answer is cached, unless the object was deleted since, and older watch events
+are ignored by their resourceVersion, which is compared as a number between versions of one object
+only (KEP-5504).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from walras_api.assembly import Objects
+from walras_api.cluster import Pod
+from walras_api.contract import MARKET_NAME
+from walras_api.model import Resource
+from walras_api.parse import ResourceError, parse_allocation, parse_object
+from walras_api.waiting import waiting_method
+from walras_operator.decide.world import MOST_REPORTED, Broken, Reference, World
+from walras_operator.watch.agent_leases import AgentLeases
+from walras_service.kinds import OURS, WORKLOADS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from walras_operator.watch.kinds import Watched
+    from walras_service.api import Document
+
+_MOST_DELETED = 500
+"""Deleted objects that are remembered: more than are deleted while a write is answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedObject:
+    """An object in the mirror.
+
+    Attributes:
+        name: Namespace and name of the object.
+        version: The resourceVersion.
+        value: A model of `walras_api`, or `Broken` if the object is invalid.
+        epoch: Epoch of a NodeAllocation; 0 for other kinds.
+        reported: Epoch that the node's agent reports to enforce; 0 for other kinds.
+    """
+
+    name: tuple[str, str]
+    version: str
+    value: Any
+    epoch: int = 0
+    reported: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CachedAllocation:
+    """Identity and epochs of a NodeAllocation as last seen.
+
+    Attributes:
+        uid: UID of the object.
+        version: The resourceVersion.
+        epoch: Epoch in its spec; 0 if the object is invalid.
+        reported: Epoch that the node's agent reports to enforce; 0 if it reports none.
+    """
+
+    uid: str
+    version: str
+    epoch: int = 0
+    reported: int = 0
+
+    @classmethod
+    def read(cls, document: Document) -> CachedAllocation:
+        """Parse a NodeAllocation from the API server."""
+        metadata = document["metadata"]
+        uid, version = metadata["uid"], metadata["resourceVersion"]
+        return cls(uid, version, _epoch(document), _reported(document))
+
+
+class Mirror:
+    """The cache of all objects that are watched.
+
+    Args:
+        kinds: Kinds to cache, by name.
+        changed: Called whenever something changes that a decision may depend on, with whether it is
+            urgent. Everything is, except for reports of agents.
+        clock: Returns seconds, for Leases that expire.
+    """
+
+    def __init__(
+        self,
+        kinds: Mapping[str, Watched],
+        changed: Callable[[bool], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._kinds, self._changed, self._clock = kinds, changed, clock
+        self._tables: dict[str, dict[str, CachedObject]] = {kind: {} for kind in kinds}
+        self._deleted_lately: dict[str, None] = {}  # UIDs of objects of ours, in order
+        self._agents = AgentLeases()
+        self._lock = threading.Lock()
+
+    def hear(self, kind: str, document: Document, *, deleted: bool = False) -> None:
+        """Record an object that a watch reports."""
+        if not deleted:
+            with self._lock:  # it exists, as after a restore of etcd
+                self._deleted_lately.pop(document["metadata"]["uid"], None)
+        if self._deleted(kind, document) if deleted else self._take(kind, document):
+            self._changed(kind != "NodeAllocation")
+
+    def wrote(self, kind: str, document: Document) -> None:
+        """Record an object that the API server returned for a write of ours.
+
+        The write itself is no news. A change that somebody else made since the decision is: the
+        answer contains it already, and the watch will report it as an older version. An answer may
+        come later than the watch's report that the object has been deleted, and is ignored then.
+        """
+        uid = document["metadata"]["uid"]
+        with self._lock:
+            before = self._tables[kind].get(uid)
+        self._take(kind, document)
+        with self._lock:
+            after = self._tables[kind].get(uid)
+        if after is None or kind == "NodeAllocation":
+            return
+        if before is None:
+            if kind == "MarketJob":
+                self._changed(True)  # an automatic one: the next decision divides cores by it
+        elif _without_status(before.value) != _without_status(after.value):
+            self._changed(True)
+
+    def placed(self, uid: str, pod: Pod) -> None:
+        """Record a pod as a placement has changed it, until the watch reports it."""
+        with self._lock:
+            entry = self._tables["Pod"].get(uid)
+            if entry is not None and isinstance(entry.value, Pod) and waiting_method(entry.value):
+                self._tables["Pod"][uid] = replace(entry, value=pod)
+
+    def versions(self, kind: str) -> dict[str, str]:
+        """Return the resourceVersion of all cached objects of a kind, by UID.
+
+        It is empty for an object that no watch has reported since `forget_versions`.
+        """
+        with self._lock:
+            return {uid: entry.version for uid, entry in self._tables[kind].items()}
+
+    def forget_versions(self) -> None:
+        """Accept any version of every object next, because the API server has restored old ones."""
+        with self._lock:
+            for table in self._tables.values():
+                table.update({uid: replace(entry, version="") for uid, entry in table.items()})
+
+    def resume_agents(self, watched: float) -> None:
+        """Count agents that lived when watches ended as alive for the time of their Leases.
+
+        Args:
+            watched: When the watches ended, by the mirror's clock.
+        """
+        with self._lock:
+            self._agents.resume(self._clock(), watched)
+
+    def forget(self, kind: str, uids: Iterable[str]) -> None:
+        """Drop objects that were found to be deleted."""
+        with self._lock:
+            gone = [uid for uid in uids if self._tables[kind].pop(uid, None)]
+            for uid in gone:
+                self._remember_deleted(kind, uid)
+            if kind == "Lease":
+                self._agents.forget(gone)
+        if gone:
+            self._changed(kind != "NodeAllocation")
+
+    def allocations(self) -> dict[str, CachedAllocation]:
+        """Return all NodeAllocations by node, invalid ones too."""
+        with self._lock:
+            table = self._tables["NodeAllocation"].items()
+            return {
+                entry.name[1]: CachedAllocation(uid, entry.version, entry.epoch, entry.reported)
+                for uid, entry in table
+            }
+
+    def agents(self, grace: float = 0.0) -> frozenset[str]:
+        """Return the names of nodes whose agent is alive, or silent for less than a grace (s)."""
+        with self._lock:
+            return self._agents.alive(self._clock(), grace)
+
+    def world(self, now: str, grace: float = 0.0) -> World:
+        """Return everything that a decision is based on.
+
+        Args:
+            now: Current time (RFC 3339).
+            grace: Seconds for which a node keeps its grants while its agent is silent.
+        """
+        with self._lock:
+            agents = self._agents.alive(self._clock())
+            silent = self._agents.alive(self._clock(), grace) - agents
+            tables = {
+                kind: {entry.name: (uid, entry.value) for uid, entry in table.items()}
+                for kind, table in self._tables.items()
+                if kind != "Lease"
+            }
+            markets = self._tables["Market"].values()
+            version = next((each.version for each in markets if each.name[1] == MARKET_NAME), "")
+        broken: dict[Reference, Broken] = {}
+        good: dict[str, list[Any]] = {}
+        for kind, table in tables.items():
+            good[kind] = []
+            for (namespace, name), (uid, value) in table.items():
+                if isinstance(value, Broken):
+                    broken[Reference(kind, name, namespace, uid)] = value
+                else:
+                    good[kind].append(value)
+        return World(
+            now=now,
+            objects=Objects(
+                entitlements=good["Entitlement"],
+                jobs=good["MarketJob"],
+                profiles=good["SpeedupProfile"],
+                nodes=good["Node"],
+                pods=good["Pod"],
+                namespaces=good["Namespace"],
+                workloads=[each for kind in WORKLOADS for each in good.get(kind, ())],
+            ),
+            markets=good["Market"],
+            broken=broken,
+            allocations={each.metadata.name: each for each in good["NodeAllocation"]},
+            agents=agents,
+            silent_agents=silent,
+            version=version,
+        )
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Return the number of objects, and of invalid objects, by kind."""
+        with self._lock:
+            broken = {
+                kind: Counter(isinstance(entry.value, Broken) for entry in table.values())
+                for kind, table in self._tables.items()
+            }
+        return {kind: (found.total(), found[True]) for kind, found in broken.items()}
+
+    def _take(self, kind: str, document: Document) -> bool:
+        """Cache an object; return whether its change may matter to a decision."""
+        metadata = document["metadata"]
+        uid, version = metadata["uid"], metadata["resourceVersion"]
+        if kind == "Lease":
+            return self._take_lease(uid, version, document)
+        if self._has(kind, uid, version):
+            return False
+        entry = CachedObject(
+            _name(metadata),
+            version,
+            _understood(kind, document),
+            _epoch(document),
+            _reported(document),
+        )
+        with self._lock:
+            before = self._tables[kind].get(uid)
+            if before is None and uid in self._deleted_lately:
+                return False
+            if before is not None and _older(version, before.version):
+                return False
+            self._tables[kind][uid] = entry
+        return before is None or self._differs(kind, before.value, entry.value)
+
+    def _has(self, kind: str, uid: str, version: str) -> bool:
+        """Return whether this version is cached: own writes arrive twice, also by the watch."""
+        with self._lock:
+            known = self._tables[kind].get(uid)
+        return known is not None and known.version == version
+
+    def _take_lease(self, uid: str, version: str, document: Document) -> bool:
+        with self._lock:
+            self._tables["Lease"][uid] = CachedObject(_name(document["metadata"]), version, None)
+            return self._agents.see(uid, document, self._clock())
+
+    def _deleted(self, kind: str, document: Document) -> bool:
+        with self._lock:
+            uid = document["metadata"]["uid"]
+            if kind == "Lease":
+                self._agents.forget([uid])
+            self._remember_deleted(kind, uid)
+            return self._tables[kind].pop(uid, None) is not None
+
+    def _remember_deleted(self, kind: str, uid: str) -> None:
+        if kind in OURS:  # nothing else is written
+            self._deleted_lately[uid] = None
+            if len(self._deleted_lately) > _MOST_DELETED:
+                del self._deleted_lately[next(iter(self._deleted_lately))]
+
+    def _differs(self, kind: str, before: Any, after: Any) -> bool:
+        if (
+            self._kinds[kind].own_status
+            and isinstance(before, Resource)
+            and isinstance(after, Resource)
+        ):
+            return _without_status(before) != _without_status(after)
+        if kind == "NodeAllocation":
+            return bool(_without_demands(before) != _without_demands(after))
+        return bool(before != after)
+
+
+def _understood(kind: str, document: Document) -> Any:
+    metadata = document["metadata"]
+    try:
+        found = parse_allocation(document) if kind == "NodeAllocation" else parse_object(document)
+    except ResourceError as error:
+        return Broken(error.problems, metadata.get("generation", 0), document.get("status"))
+    return found
+
+
+def _without_status(resource: Resource | Broken) -> tuple[Any, ...]:
+    """Return what users can change of an object."""
+    if isinstance(resource, Broken):
+        return resource.problems, resource.generation
+    metadata = resource.metadata
+    return metadata.labels, metadata.generation, getattr(resource, "spec", None)
+
+
+def _without_demands(allocation: Any) -> Any:
+    """Return a NodeAllocation without memory demands, which wait for the next quantum.
+
+    Demands change on all nodes at any time; to clear the market for each would never end.
+    """
+    status = allocation.status if isinstance(allocation, Resource) else None
+    if not isinstance(status, dict) or not isinstance(status.get("pods"), list):
+        return allocation
+    pods = [
+        {field: value for field, value in pod.items() if field != "memoryDemand"}
+        for pod in status["pods"]
+        if isinstance(pod, dict)
+    ]
+    return allocation.model_copy(update={"status": {**status, "pods": pods}})
+
+
+def _older(version: str, known: str) -> bool:
+    return version.isdecimal() and known.isdecimal() and int(version) < int(known)
+
+
+def _epoch(document: Document, part: str = "spec") -> int:
+    found = document.get(part)
+    epoch = found.get("epoch") if isinstance(found, dict) else None
+    return epoch if isinstance(epoch, int) else 0
+
+
+def _reported(document: Document) -> int:
+    epoch = _epoch(document, "status")
+    return epoch if epoch <= MOST_REPORTED else 0
+
+
+def _name(metadata: Document) -> tuple[str, str]:
+    return metadata.get("namespace", ""), metadata["name"]
