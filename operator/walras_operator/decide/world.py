@@ -1,8 +1,7 @@
 """Pure: the input and the outcome of a decision, as values.
 
-The runtime gathers a `World` from its mirror of the cluster, `walras_operator.decide.decision.decide`
-turns it into a `Decision`, and the runtime writes that. Neither contains a client, a clock or a
-thread.
+The process gathers a `World` from its mirror of the cluster, `decision.decide` turns it into a
+`Decision`, and the process writes that. Neither contains a client, a clock or a thread.
 """
 
 from __future__ import annotations
