@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from walras_api.cluster import Pod
     from walras_cli.documents import Located
-    from walras_operator.decide.world import Decision
+    from walras_operator.decide.world import Writes
 
 Document = dict[str, Any]
 
@@ -122,7 +122,7 @@ def dump_of(located: Sequence[Located[Any]], names: str, now: datetime) -> Dump:
     decided = any(each.get("kind") in _DECIDED and each.get("status") for each in plain)
     notes: tuple[str, ...] = ()
     if not decided:
-        plain, notes = with_statuses(plain, decide(world)), (DERIVED,)
+        plain, notes = with_statuses(plain, decide(world).writes()), (DERIVED,)
     state = MarketState(
         origin=Origin(_kind(objects.nodes), names, live=False),
         facts=replace(facts_in(plain), now=now),
@@ -148,9 +148,9 @@ def _with_uid(pod: Pod) -> Pod:
 _DECIDED = frozenset({"Entitlement", "MarketJob"})
 
 
-def with_statuses(documents: Iterable[Document], decision: Decision) -> list[Document]:
+def with_statuses(documents: Iterable[Document], writes: Writes) -> list[Document]:
     """Add to documents what a decision would write: statuses and NodeAllocations (pure)."""
-    statuses = {each.object: each.status for each in decision.statuses}
+    statuses = {each.object: each.status for each in writes.statuses}
     found = []
     for each in documents:
         status = statuses.pop(_reference(each), None)
@@ -165,7 +165,7 @@ def with_statuses(documents: Iterable[Document], decision: Decision) -> list[Doc
             "metadata": {"name": each.node},
             "spec": {"epoch": 1, **each.spec},
         }
-        for each in decision.nodes
+        for each in writes.nodes
     ]
     return found
 

@@ -100,7 +100,7 @@ def run(
     configure_logging("walras_operator", log_format, verbose=verbose, noisy=_NOISY)
     limit_arenas()
     # Not for those who ask for help: these load Kopf, the Kubernetes client and the market.
-    from walras_operator.decide.decision import parts
+    from walras_operator.decide.decision import decide
     from walras_operator.lead.lease import Times
     from walras_operator.process import Operator, Options
     from walras_service.api_errors import ApiError
@@ -118,7 +118,7 @@ def run(
         sweep=sweep_seconds,
     )
     try:
-        operator = Operator(options, parts)
+        operator = Operator(options, decide)
     except ApiError as error:
         raise BadInput(str(error)) from error
     operator.listen()

@@ -14,6 +14,7 @@ from walras_operator.history.keeper import HistoryKeeper
 from walras_operator.lead.leadership import Leadership
 from walras_operator.lead.lease import Times
 from walras_operator.loop.debounce import Debounce
+from walras_operator.loop.gather import Gatherer
 from walras_operator.loop.health import HealthInputs, liveness_problems, readiness_problems
 from walras_operator.loop.pool_signals import PoolSignals
 from walras_operator.loop.recompute import Recompute
@@ -31,7 +32,7 @@ from walras_service.authorization import AccessReview
 from walras_service.probes import serve, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from walras_operator.decide.world import Decision, World
@@ -77,7 +78,7 @@ class Operator:
 
     Args:
         options: Options of the process.
-        parts: Decides on a world, and yields the parts of the decision.
+        decide: Decides on a world.
 
     Raises:
         ApiError: No API server is configured.
@@ -86,7 +87,7 @@ class Operator:
         metrics: Metrics of all parts.
     """
 
-    def __init__(self, options: Options, parts: Callable[[World], Iterator[Decision]]) -> None:
+    def __init__(self, options: Options, decide: Callable[[World], Decision]) -> None:
         self._options = options
         self._stopping = threading.Event()
         self.metrics = Metrics()
@@ -117,9 +118,16 @@ class Operator:
             self.leadership,
             self.publisher,
             self.ends,
-            self.owners,
-            parts_of_ledger,
-            parts,
+            Gatherer(
+                self.mirror,
+                self.owners,
+                self.ends,
+                parts_of_ledger,
+                self.pools,
+                self.publisher,
+                options.namespace,
+            ),
+            decide,
             self.metrics,
             self.pools,
             Debounce(*options.debounce),

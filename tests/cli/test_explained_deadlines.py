@@ -16,6 +16,7 @@ from walras_cli.what_if.changes import ChangedCluster, situation_of_world
 from walras_cli.what_if.comparison import Comparison, MechanismOptions
 from walras_operator.decide.decision import decide
 from walras_view.explain.job import explain_job
+from whole_decisions import decide
 from worlds import NOW, entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from walras.pool_effects import WITHOUT_VALUES
 from walras_cli.cluster.explain.render import render_user
 from walras_cli.cluster.explain.render_pools import render_cluster
 from walras_cli.main import main
-from walras_operator.decide.decision import decide
 from walras_operator.decide.pool_averages import PoolAverages
 from walras_operator.loop.pool_signals import PoolSignals
 from walras_view.explain.bids import bids_of
 from walras_view.explain.pools import ClusterExplanation, explain_cluster
 from walras_view.explain.user import explain_user
 from walras_view.sentences.pools import pool_sentences
+from whole_decisions import decide
 from worlds import entitlement, job, market, node, outcome, pod, world
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from walras_view.explain.margin import Buyer, one_more
 from walras_view.explain.node import explain_node
 from walras_view.explain.user import CoreCreditFigures, MemoryLoan, explain_user
 from walras_view.rows.users import user_rows
+from whole_decisions import decide
 from worlds import enforced, entitlement, job, market, node, outcome, pod, profile
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from whole_decisions import decide
 
 from seen import decided
 from walras.clearing import clear
@@ -18,7 +19,6 @@ from walras_cli.what_if.changes import (
     situation_of_documents,
     situation_of_world,
 )
-from walras_operator.decide.decision import decide
 from worlds import entitlement, job, market, node, pod
 
 if TYPE_CHECKING:

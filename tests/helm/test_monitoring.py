@@ -26,7 +26,7 @@ from walras_agent.daemon.report import ReconcileReport, topology_of
 from walras_agent.status import NodeStatus
 from walras_api.assembly import Objects
 from walras_api.parse import parse_object
-from walras_operator.decide.world import Carried, Decision, World
+from walras_operator.decide.world import Carried, Decision, World, Writes
 from walras_operator.metrics.market_metrics import MarketGauges
 from walras_operator.process import Operator, Options
 
@@ -86,7 +86,7 @@ def operator_registry(folder: Path) -> CollectorRegistry:
     config = {"clusters": [cluster], "contexts": [context], "current-context": "c"}
     kubeconfig.write_text(yaml.safe_dump({**config, "users": [{"name": "u", "user": {}}]}))
     made = Operator(
-        Options("test", str(kubeconfig)), lambda _: iter([Decision((), (), (), Carried())])
+        Options("test", str(kubeconfig)), lambda _: Decision(Carried(), Writes(), Writes)
     )
     made.recompute.succeeded = 0.0
     return made.metrics.registry

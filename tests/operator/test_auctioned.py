@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from whole_decisions import decide
 
-from walras_operator.decide.decision import decide
 from walras_operator.decide.status.changes import worth_writing
 from worlds import condition, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
-    from walras_operator.decide.world import Decision, Document
+    from whole_decisions import Decision
+
+    from walras_operator.decide.world import Document
 
 CORES: Document = {"cores": {"mechanism": "Auction"}}
 BOTH: Document = {**CORES, "memory": {"mechanism": "Auction"}}

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from whole_decisions import decide
 
 from measured_worlds import measurement
 from walras.speedup.amdahls_law import speedup
 from walras_api.assembly import Objects, assemble
 from walras_api.job_inputs import measured_penalties, speedup_of
 from walras_api.speedup_profile import MOST_CO_RUNNERS, CoRunnerProgress, OnlineRequest
-from walras_operator.decide.decision import decide
 from walras_operator.decide.measuring.co_runners import (
     ALONE,
     MEAN_LENGTH,

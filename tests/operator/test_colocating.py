@@ -9,17 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from whole_decisions import decide
 
 from walras_api.contract import COLOCATION_GATE, PARTNER_ANNOTATION
 from walras_api.waiting import left_to_the_scheduler, node_of, waiting_method
-from walras_operator.decide.decision import decide
 from worlds import NOW, entitlement, job, market, node, outcome, pod, profile, status, world
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from whole_decisions import Decision
+
     from walras_api.cluster import Pod
-    from walras_operator.decide.world import Decision, Document, World
+    from walras_operator.decide.world import Document, World
 
 LONG_AGO = "2026-01-31T11:00:00Z"
 PAIRED = {"policy": "StableRoommates"}

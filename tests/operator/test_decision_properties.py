@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from whole_decisions import decide, whole
 
 import kind_documents
 import worlds
@@ -23,12 +24,14 @@ from walras_api.market import MarketStatus
 from walras_api.market_job import MarketJobStatus
 from walras_api.node_allocation import MIN_MEMORY_GRANT
 from walras_api.speedup_profile import SpeedupProfileStatus
-from walras_operator.decide.decision import decide, parts
+from walras_operator.decide import decision
 from worlds import entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
+    from whole_decisions import Decision
+
     from walras_api.status import Status
-    from walras_operator.decide.world import Decision, Document, World
+    from walras_operator.decide.world import Document, World
 
 MODELS: dict[str, type[Status]] = {
     "Entitlement": EntitlementStatus,
@@ -227,10 +230,11 @@ def test_what_was_written_is_not_written_again(known: World, leader_changes: boo
 def test_an_operator_that_ends_between_two_parts_leaves_nothing_but_the_second_to_do(
     known: World, leader_changes: bool
 ) -> None:
-    first, *others = parts(known)
-    told = [each.object for part in (first, *others) for each in part.statuses]
+    made = decision.decide(known)
+    first, rest = whole(made, made.first), made.rest()
+    told = [each.object for part in (first, rest) for each in part.statuses]
     assert len(told) == len(set(told))
-    assert not any(part.nodes or part.profiles for part in others)
+    assert not made.first or not (rest.nodes or rest.profiles)
     after = _at_once(known, first, outcome(known, first, leader_changes=leader_changes))
     again = decide(after)
     assert again.nodes == ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from walras_operator.decide.decision import decide
+from whole_decisions import decide
+
 from worlds import condition, entitlement, job, market, node, pod, status, world
 
 LINEAR = {"mechanism": "PriceAnticipating"}

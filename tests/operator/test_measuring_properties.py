@@ -19,7 +19,7 @@ from worlds import entitlement, job, market, node, pod, world
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from walras_operator.decide.world import Decision
+    from whole_decisions import Decision
 
 TRUTH = {"one": 0.9, "two": 0.6, "three": 0.99}
 THRESHOLD = 0.1

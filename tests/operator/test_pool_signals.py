@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from whole_decisions import decide
 
 from walras.analysis.node_pools import NodePool, NodePools, node_pools
 from walras.pool_effects import NodesEffect, UserChange
 from walras_api.assembly import policy_of, pool_prices_of
 from walras_api.market import MarketStatus
-from walras_operator.decide.decision import decide
 from walras_operator.decide.pool_averages import TIME_CONSTANT, PoolAverages
 from walras_operator.loop.debounce import Debounce
 from walras_operator.loop.pool_signals import PERIOD, PoolSignals
@@ -22,7 +22,9 @@ from walras_operator.loop.recompute import Recompute
 from worlds import enforced, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
-    from walras_operator.decide.world import Decision, StatusWrite, World
+    from whole_decisions import Decision
+
+    from walras_operator.decide.world import StatusWrite, World
 
 POOL_LABEL = "cloud.google.com/gke-nodepool"
 PRICES = {
@@ -228,7 +230,7 @@ class Elected(Recompute):
         no: Any = None
         lead: Any = SimpleNamespace(term=lambda: self.elected)
         watches: Any = SimpleNamespace(complete=True)
-        super().__init__(no, watches, lead, no, no, no, no, no, no, signals, Debounce())
+        super().__init__(no, watches, lead, no, no, no, no, no, signals, Debounce())
         self.elected: int | None = None
 
     def become(self, term: int | None) -> None:

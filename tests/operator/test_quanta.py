@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from whole_decisions import decide
 
 from walras.mechanisms.karma.audit import audit
 from walras.mechanisms.karma.ledger import Ledger
@@ -21,6 +22,7 @@ from walras.mechanisms.karma.record import SettledQuantum
 from walras_api.contract import COLOCATION_GATE
 from walras_api.kinds import EntitlementObject, MarketJob
 from walras_api.parse import parse_object
+from walras_operator.decide import decision
 from walras_operator.decide.credits.parts import LARGEST_PART, part_names
 from walras_operator.decide.credits.quanta import (
     TIME,
@@ -28,7 +30,6 @@ from walras_operator.decide.credits.quanta import (
     read_credits,
     stored_ledger,
 )
-from walras_operator.decide.decision import decide, parts
 from walras_operator.decide.last_decision import core_account, ledger_account, status_of_market
 from walras_operator.decide.world import Account
 from worlds import (
@@ -48,7 +49,9 @@ from worlds import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from walras_operator.decide.world import Carried, Decision, Document, Settlement, World
+    from whole_decisions import Decision
+
+    from walras_operator.decide.world import Carried, Document, Settlement, World
 
 USERS = ("ann", "bob", "cyd")
 BEGIN = datetime.strptime(NOW, TIME).replace(tzinfo=UTC)
@@ -361,9 +364,9 @@ def test_a_quantum_is_as_long_as_the_rules_say_whoever_leads() -> None:
     server.now += timedelta(seconds=SECONDS - 1)
     again = decide(server.view("B"))
     assert again.settlement is None
-    assert again.until == (datetime.strptime(since, TIME) + timedelta(seconds=SECONDS)).strftime(
-        TIME
-    )
+    assert again.quantum_ends == (
+        datetime.strptime(since, TIME) + timedelta(seconds=SECONDS)
+    ).strftime(TIME)
     server.now += timedelta(seconds=1)
     server.publish("B", decide(server.view("B")))
     assert server.ledger().quantum == 2
@@ -378,7 +381,8 @@ def test_time_without_an_operator_is_no_quantum() -> None:
 
 
 def test_credits_are_written_with_the_plans_and_before_other_statuses() -> None:
-    first, second = parts(cluster())
+    made = decision.decide(cluster())
+    first, second = made.first, made.rest()
     assert first.settlement is not None
     assert [each.object.kind for each in first.statuses] == ["Market"]
     assert [each.node for each in first.nodes] == ["n1", "n2"]
@@ -390,7 +394,10 @@ def test_nothing_is_written_before_the_credits_where_pods_are_placed_too() -> No
     late = pod("late", "ann", None, creationTimestamp="2020-01-01T00:00:00Z")
     late["spec"]["schedulingGates"] = [{"name": COLOCATION_GATE}]
     known = world(*documents(), late)
-    (only,) = parts(known)
+    made = decision.decide(known)
+    assert not made.first
+    assert made.first.settlement is None
+    only = made.rest()
     assert only.settlement is not None
     assert [each.pod.name for each in only.placements] == ["late"]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from whole_decisions import decide
 
 from admission import admit, read_definitions, schema_of
 from walras_api.market_job import (
@@ -19,7 +20,6 @@ from walras_api.market_job import (
     MOST_UNDERWAY,
     WHOLE_SHARE,
 )
-from walras_operator.decide.decision import decide
 from walras_operator.decide.runs.lifetimes import ENDED_WITHOUT_RUN, PodEnd, read_end, seconds_of
 from walras_operator.decide.runs.run_record import runs_without_grants
 from walras_operator.decide.runs.tally import HeldShares, Tally
@@ -27,8 +27,10 @@ from walras_operator.decide.world import Lifetime
 from worlds import document, enforced, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
+    from whole_decisions import Decision
+
     from walras_api.node_allocation import NodeAllocation, PodGrant
-    from walras_operator.decide.world import Decision, Document, World
+    from walras_operator.decide.world import Document, World
 
 BOTH: Document = {"cores": {"mechanism": "Auction"}, "memory": {"mechanism": "Auction"}}
 SCHEMA = schema_of(read_definitions()["MarketJob"])

@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from whole_decisions import decide
 
-from walras_operator.decide.decision import decide
 from worlds import condition, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
-    from walras_operator.decide.world import Decision, Document
+    from whole_decisions import Decision
+
+    from walras_operator.decide.world import Document
 
 FLOORS = ["None", "Guaranteed", "Requests"]
 

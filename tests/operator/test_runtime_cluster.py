@@ -34,14 +34,13 @@ from rights import OPERATOR_OWN_RULES, OPERATOR_RULES
 from waiting import eventually
 from walras_api.contract import API_VERSION
 from walras_operator.decide.world import (
-    Carried,
-    Decision,
     Event,
     NodeWrite,
     Placement,
     ProfileWrite,
     Reference,
     StatusWrite,
+    Writes,
 )
 from walras_operator.lead.lease import EPOCHS
 from walras_operator.publish.ledger_parts import LedgerParts
@@ -444,7 +443,7 @@ def test_a_leader_whose_time_is_over_overwrites_nothing_of_its_successor(
     stale = Publisher(
         api, mirror, lambda: True, LedgerParts(api, cluster.name)
     )  # it has not noticed yet
-    decision = Decision((plan(cluster, node, "a"),), (), (), Carried())
+    decision = Writes((plan(cluster, node, "a"),), (), ())
     stamp = Stamp(epoch=EPOCHS + 1, time="", milliseconds=0, leader="stale")
     assert stale.publish(decision, stamp).count("written") == 1
 
@@ -474,7 +473,7 @@ def test_a_leader_that_stood_still_does_not_roll_the_credits_back(
         stale = Publisher(
             api, mirror, lambda: True, LedgerParts(api, cluster.name)
         )  # it has not noticed yet
-        decision = Decision((), (StatusWrite(market, {"ledger": ledger(1)}),), (), Carried())
+        decision = Writes((), (StatusWrite(market, {"ledger": ledger(1)}),), ())
         then = made["metadata"]["resourceVersion"]
         stamp = Stamp(EPOCHS + 1, "2026-01-31T12:00:00Z", 1, "stale", then)
         assert stale.publish(decision, stamp).count("superseded") == 1
@@ -515,7 +514,7 @@ def test_who_leads_no_longer_writes_nothing(cluster: OperatorCluster, api: Api) 
     node = cluster.node()
     mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
     publisher = Publisher(api, mirror, lambda: False, LedgerParts(api, cluster.name))
-    decision = Decision((plan(cluster, node, "a"),), (), (), Carried())
+    decision = Writes((plan(cluster, node, "a"),), (), ())
     outcome = publisher.publish(decision, Stamp(1, "", 0, "nobody"))
     assert outcome.count("unheld") == 1
     assert cluster.allocation(node) is None
@@ -530,7 +529,7 @@ def test_an_object_that_cannot_be_written_hinders_no_other(
     broken.spec["mode"] = "perhaps"
     mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
     publisher = Publisher(api, mirror, lambda: True, LedgerParts(api, cluster.name))
-    decision = Decision((broken, plan(cluster, good, "a")), (), (), Carried())
+    decision = Writes((broken, plan(cluster, good, "a")), (), ())
     outcome = publisher.publish(decision, Stamp(7, "", 0, "me"))
     assert (outcome.count("failed"), outcome.count("written")) == (1, 1)
     assert cluster.grants(good) == 1
@@ -592,7 +591,7 @@ def test_events_wait_for_the_status_that_they_are_about(cluster: OperatorCluster
     event = Event(mine, "Normal", "Counted", "it was counted")
     stamp = Stamp(1, "2026-01-31T12:00:00Z", 1, "operator-0")
     for status in ({"jobs": "many"}, {"jobs": 1}):
-        decision = Decision((), (StatusWrite(mine, status),), (event,), Carried())
+        decision = Writes((), (StatusWrite(mine, status),), (event,))
         outcome = publisher.publish(decision, stamp)
         assert outcome.count("refused") == (status["jobs"] == "many")
     publisher.close()
@@ -608,7 +607,7 @@ def test_statuses_are_left_to_a_decision_that_is_due_and_nodes_are_not(
     mine = Reference("Entitlement", cluster.name, uid=metadata["uid"])
     event = Event(mine, "Normal", "Counted", "it was counted")
     writes = (StatusWrite(mine, {"jobs": 1}),) * 3
-    decision = Decision((plan(cluster, node, "a"),), writes, (event,), Carried())
+    decision = Writes((plan(cluster, node, "a"),), writes, (event,))
     stamp = Stamp(1, "2026-01-31T12:00:00Z", 1, "operator-0")
     outcome = publisher.publish(decision, stamp, yield_early=lambda: True)
     assert outcome.results == {("NodeAllocation", "written"): 1, ("Entitlement", "deferred"): 3}
@@ -636,9 +635,7 @@ def test_no_status_is_left_to_the_next_decision_for_ever(
     ]
     asked = count().__next__
     for turn in range(1, 7):
-        decision = Decision(
-            (), tuple(StatusWrite(each, {"jobs": turn}) for each in mine), (), Carried()
-        )
+        decision = Writes((), tuple(StatusWrite(each, {"jobs": turn}) for each in mine), ())
         stamp = Stamp(turn, "2026-01-31T12:00:00Z", 1, "operator-0")
         outcome = publisher.publish(decision, stamp, yield_early=lambda: asked() % 24 >= 8)
         assert outcome.results[("Entitlement", "written")] == 8

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kubeconfigs import kubeconfig
+from walras_operator.decide.world import Carried, Decision, Writes
 from walras_operator.lead.lease import LeaseRecord
 from walras_operator.process import Operator, Options
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def operator(tmp_path: Path) -> Operator:
     address = kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1")
-    return Operator(Options("me", str(address)), lambda _: iter(()))
+    return Operator(Options("me", str(address)), lambda _: Decision(Carried(), Writes(), Writes))
 
 
 def gauge(operator: Operator, name: str) -> float | None:

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from walras_operator.decide.world import (
-    Carried,
-    Decision,
     Event,
     NodeWrite,
     ProfileWrite,
     Reference,
     StatusWrite,
+    Writes,
 )
 from walras_operator.loop.debounce import Debounce
 from walras_operator.loop.health import HealthInputs, liveness_problems
@@ -55,7 +54,7 @@ def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publisher, "_PAUSES", (0.0, 0.0))
 
 
-def published(decision: Decision, answer: tuple[int, str], uid: str = "u") -> PublishResult:
+def published(decision: Writes, answer: tuple[int, str], uid: str = "u") -> PublishResult:
     """Return the result of publishing a decision if every write gets the same answer."""
     api: Any = RefusingApi(*answer, uid)
     mirror: Any = SimpleNamespace(allocations=dict, wrote=lambda *_: None)
@@ -67,24 +66,21 @@ def published(decision: Decision, answer: tuple[int, str], uid: str = "u") -> Pu
         found.close()
 
 
-def status(kind: str, namespace: str = "") -> Decision:
+def status(kind: str, namespace: str = "") -> Writes:
     write = StatusWrite(Reference(kind, "default", namespace, "u"), {})
-    return Decision((), (write,), (), Carried())
+    return Writes((), (write,), ())
 
 
 JOB = status("MarketJob", "lab")
 PROFILE_STATUS = status("SpeedupProfile", "lab")
-PROFILE = Decision(
+PROFILE = Writes(
     (),
     (),
     (),
-    Carried(),
     profiles=(ProfileWrite(Reference("SpeedupProfile", "train", "lab"), {"metadata": {}}),),
 )
-EVENT = Decision(
-    (), (), (Event(Reference("MarketJob", "train", "lab"), "Normal", "Ready", ""),), Carried()
-)
-NODE = Decision((NodeWrite("n1", "u", {}),), (), (), Carried())
+EVENT = Writes((), (), (Event(Reference("MarketJob", "train", "lab"), "Normal", "Ready", ""),))
+NODE = Writes((NodeWrite("n1", "u", {}),), (), ())
 
 
 @pytest.mark.parametrize(
@@ -108,13 +104,13 @@ NODE = Decision((NodeWrite("n1", "u", {}),), (), (), Carried())
     ],
 )
 def test_only_what_concerns_one_user_can_be_refused(
-    decision: Decision, answer: tuple[int, str], result: str
+    decision: Writes, answer: tuple[int, str], result: str
 ) -> None:
     assert [each for _, each in published(decision, answer).results] == [result]
 
 
 @pytest.mark.parametrize("decision", [JOB, PROFILE_STATUS])
-def test_an_object_that_was_recreated_is_gone(decision: Decision) -> None:
+def test_an_object_that_was_recreated_is_gone(decision: Writes) -> None:
     assert [each for _, each in published(decision, TEST_FAILED, "other").results] == ["gone"]
 
 
@@ -123,7 +119,7 @@ class Noted(Recompute):
 
     def __init__(self) -> None:
         no: Any = None
-        super().__init__(no, no, no, no, no, no, no, no, no, no, Debounce())
+        super().__init__(no, no, no, no, no, no, no, no, no, Debounce())
 
     def pause(self, *outcomes: PublishResult) -> float:
         """Return the seconds until the next decision after these results."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from whole_decisions import decide
 
 from measured_worlds import measurement
-from walras_operator.decide.decision import decide
 from walras_operator.decide.status.changes import worth_writing
 from walras_operator.decide.world import Reference
 from worlds import (
@@ -29,8 +29,10 @@ from worlds import (
 )
 
 if TYPE_CHECKING:
+    from whole_decisions import Decision
+
     from walras_api.kinds import EntitlementObject
-    from walras_operator.decide.world import Decision, World
+    from walras_operator.decide.world import World
 
 SMALL = (
     market(),

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from whole_decisions import decide
 
 from walras.market.snapshot import CoreMechanism
 from walras_api.contract import (
@@ -32,11 +33,12 @@ from walras_api.contract import (
 )
 from walras_api.market_job import LONGEST_METRIC, LONGEST_PATH
 from walras_api.supply import MOST_CORES
-from walras_operator.decide.decision import decide
 from worlds import document, entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
-    from walras_operator.decide.world import Decision, Document, World
+    from whole_decisions import Decision
+
+    from walras_operator.decide.world import Document, World
 
 WORLDS = 100_000 if "WALRAS_NEW_EXAMPLES" in os.environ else 150
 NODES = ["n0", "n1", "n2"]

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from whole_decisions import decide
 
 from counted_calls import calls_of
 from walras_api.cluster import OwnerReference, Pod
 from walras_api.kinds import MarketJob
 from walras_api.selection import OwnerKey
-from walras_operator.decide.decision import decide
 from walras_operator.decide.workload_jobs import pods_controllers, unread_owners, workload_jobs
 from worlds import (
     condition,
@@ -33,7 +33,9 @@ from worlds import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from walras_operator.decide.world import Decision, Document, World
+    from whole_decisions import Decision
+
+    from walras_operator.decide.world import Document, World
 
 LABEL = "walras.dev/job"
 

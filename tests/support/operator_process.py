@@ -19,14 +19,13 @@ from walras_operator.decide.world import (
     Reference,
     StatusWrite,
     World,
+    Writes,
 )
 from walras_operator.lead.lease import Times
 from walras_operator.process import Operator, Options
 from walras_service.logs import configure_logging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from walras_api.cluster import NodeObject
     from walras_api.kinds import EntitlementObject, MarketSpec
     from walras_operator.decide.world import Document
@@ -35,8 +34,8 @@ LABEL = "walras.dev/runtime-test"
 TIMES = Times(duration=4, deadline=2.5, retry=0.5)
 
 
-def parts(world: World) -> Iterator[Decision]:
-    """Yield the parts of the decision that this module describes."""
+def decide(world: World) -> Decision:
+    """Make the decision that this module describes."""
     if any(pod.metadata.name == "poison" for pod in world.objects.pods):
         raise ValueError("a pod that is called poison")
     mine = [node for node in world.objects.nodes if LABEL in node.metadata.labels]
@@ -48,11 +47,13 @@ def parts(world: World) -> Iterator[Decision]:
         Event(write.object, "Normal", "Counted", "the nodes were counted") for write in statuses
     )
     rules: MarketSpec | None = next((each.spec for each in world.markets), None)
-    carried = Carried()
-    yield Decision(nodes, (), (), carried, rules)
-    if any(pod.metadata.name == "mute" for pod in world.objects.pods):
-        raise ValueError("a pod that is called mute")
-    yield Decision((), statuses, events, carried, rules)
+
+    def rest() -> Writes:
+        if any(pod.metadata.name == "mute" for pod in world.objects.pods):
+            raise ValueError("a pod that is called mute")
+        return Writes(statuses=statuses, events=events)
+
+    return Decision(Carried(rules), Writes(nodes), rest)
 
 
 def _node(world: World, node: NodeObject) -> NodeWrite | None:
@@ -102,7 +103,7 @@ def main(kubeconfig: str, namespace: str, identity: str, port: str, sweep: str) 
         listen=("127.0.0.1", int(port)),
         sweep=float(sweep),
     )
-    operator = Operator(options, parts)
+    operator = Operator(options, decide)
     operator.listen()
     signal.signal(signal.SIGTERM, lambda *_: operator.stop())
     operator.run()

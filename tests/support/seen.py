@@ -11,6 +11,7 @@ from walras_api.market_job import MarketJobStatus
 from walras_api.node_allocation import NodeAllocationStatus
 from walras_operator.decide.decision import decide
 from walras_view.facts import ApiObject, Facts, Leases
+from whole_decisions import decide
 from worlds import outcome, world
 
 if TYPE_CHECKING:

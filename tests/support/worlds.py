@@ -9,10 +9,12 @@ from walras_api.assembly import Objects
 from walras_api.cluster import Namespace, NodeObject, Pod, Workload
 from walras_api.kinds import EntitlementObject, Market, MarketJob, SpeedupProfile
 from walras_api.parse import ResourceError, parse_allocation, parse_object
-from walras_operator.decide.world import Broken, Decision, Document, Reference, World, reference_of
+from walras_operator.decide.world import Broken, Document, Reference, World, reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from whole_decisions import Decision
 
     from walras_api.node_allocation import NodeAllocation
 

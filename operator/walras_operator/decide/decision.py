@@ -10,13 +10,14 @@ A decision has six phases:
 5. Report: compute the status of every object, and Events about what changed.
 6. Place: bind waiting pods to the nodes of their pairs, or leave them to the scheduler.
 
-Nodes need phases 1 to 4 only. A decision is therefore made in two parts, with few exceptions: see
-`parts`.
+Nodes need phases 1 to 4 only. Phases 5 and 6 therefore wait until somebody asks for the rest of the
+decision (`Decision.rest`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.analysis.plan_quality import evaluate_plan
@@ -34,7 +35,6 @@ from walras_operator.decide.conditions import ConditionState, Problem, fails
 from walras_operator.decide.credits.account import account_now, stored_account
 from walras_operator.decide.credits.parts import part_names
 from walras_operator.decide.credits.quanta import (
-    StoredLedger,
     current_quantum,
     end_of,
     stored_ledger,
@@ -70,23 +70,37 @@ from walras_operator.decide.status.objects import (
 )
 from walras_operator.decide.validation import Validated, validate
 from walras_operator.decide.workload_jobs import workload_jobs
-from walras_operator.decide.world import Decision, Reference, Settlement, reference_of
+from walras_operator.decide.world import (
+    ClearedMarket,
+    Decision,
+    NextWake,
+    Reference,
+    Settlement,
+    Writes,
+    reference_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from typing import TypeVar
 
     from walras.market.plan import Grant, Plan
     from walras.market.snapshot import Snapshot
     from walras.mechanisms.karma.ledger import Ledger
     from walras_api.cluster import Pod
     from walras_api.job_inputs import Name
-    from walras_operator.decide.credits.account import StoredAccount
+    from walras_operator.decide.allocations import Allocations
     from walras_operator.decide.credits.quanta import CurrentQuantum
     from walras_operator.decide.deadlines.follow import FollowedJob
-    from walras_operator.decide.world import Account, Carried, Document, Event, StatusWrite, World
-
-    _OfObject = TypeVar("_OfObject", StatusWrite, Event)
+    from walras_operator.decide.enforcement import Enforcement
+    from walras_operator.decide.measuring.measure import MeasurementPlan
+    from walras_operator.decide.world import (
+        Account,
+        Carried,
+        Document,
+        JobWrite,
+        NodeWrite,
+        World,
+    )
 
 COMPARISONS = 2_000_000
 """Most pairs of a user and a job for which a score includes envy-freeness; 0.1 s of work."""
@@ -120,63 +134,60 @@ class _Cleared(NamedTuple):
     problem: Problem | None
 
 
+class _Granted(NamedTuple):
+    """What nodes are to do by a plan.
+
+    Attributes:
+        allocations: NodeAllocations, with the measurements that agents are to make.
+        enforcement: Whether agents enforce the grants of pods.
+        outcomes: Outcome of the decision for the pods of all jobs, apart from what follows from it.
+        measuring: Measurements, with the records of profiles.
+        automatic: MarketJobs of labelled workloads to write.
+    """
+
+    allocations: Allocations
+    enforcement: Mapping[tuple[str, str], Enforcement]
+    outcomes: JobOutcomes
+    measuring: MeasurementPlan
+    automatic: tuple[JobWrite, ...]
+
+
+class _Balances(NamedTuple):
+    """Credits and debts for the Market's status.
+
+    Attributes:
+        before: The status as it was written last.
+        ledger: Karma credits; None if there are none.
+        account: What entitlements owe each other; None if that is nothing.
+        settlement: Quantum that is settled, and the parts that the balances need; None if the
+            credits stay as they are, and the account needs no ConfigMaps.
+    """
+
+    before: Mapping[str, Any]
+    ledger: LedgerReport | None
+    account: Document | None
+    settlement: Settlement | None
+
+
 def decide(world: World) -> Decision:
-    """Return everything that is to be written. Never raises because of the content of an object.
+    """Decide what is to be written. Never raises because of the content of an object.
 
     The same world gives the same decision to the bit. Once a decision has been written, deciding
     again on the resulting world gives nothing to write and no Events.
-    """
-    whole, *others = parts(world)
-    for part in others:
-        whole = replace(
-            part,
-            nodes=whole.nodes + part.nodes,
-            profiles=whole.profiles + part.profiles,
-            jobs=whole.jobs + part.jobs,
-            statuses=_by_object(whole.statuses + part.statuses),
-            events=_by_object(whole.events + part.events),
-            settlement=whole.settlement or part.settlement,
-        )
-    return whole
-
-
-def parts(world: World) -> Iterator[Decision]:
-    """Decide, and yield the NodeAllocations first, so that they can be written meanwhile.
-
-    The parts write different objects. All must be written, in this order; `carried` is the same in
-    each. Where a quantum is settled, the first part also has the Market's status with the credits:
-    if these cannot be written, nothing else may be, except that pods are left to the scheduler. A
-    decision that settles a quantum and places pods is therefore one part, and so is one by earlier
-    rules of a Market that is invalid now.
     """
     before = carried(world)
     market = world.market
     invalid = Reference("Market", MARKET_NAME) in world.broken
     if market is None and not invalid:
-        yield _with_placements(world, _release_all(world, before))
-        return
+        return _release_all(world, before)
     problem = Problem("Invalid", "its rules cannot be understood") if market is None else None
-    ended, found = RecordedEnds(world), None
     for rules in _candidates(market, before):
         ended = record_ends(with_results(world, rules), rules)
         outcome = _clear(ended.world, before, rules, problem)
         if isinstance(outcome, _Cleared):
-            found = outcome
-            break
+            return _carry_out(world, ended, before, market, outcome)
         problem = problem or outcome
-    if found is None:
-        yield _with_placements(world, _keep_all(world, before, market, problem))
-    else:
-        yield from _carry_out(world, ended, before, market, found)
-
-
-def _with_placements(world: World, decision: Decision) -> Decision:
-    """Add the placements of pods that wait for a node (phase 6)."""
-    return replace(decision, placements=placements(world, decision.rules, decision.plan).sent)
-
-
-def _by_object(each: Iterable[_OfObject]) -> tuple[_OfObject, ...]:
-    return tuple(sorted(each, key=lambda one: one.object))
+    return _keep_all(world, before, market, problem)
 
 
 def _candidates(market: Market | None, before: Carried) -> Iterable[MarketSpec]:
@@ -233,65 +244,100 @@ def _ledger(
 
 def _carry_out(
     world: World, ended: RecordedEnds, before: Carried, market: Market | None, found: _Cleared
-) -> Iterator[Decision]:
-    """Yield the parts of a decision that follow from a cleared market (phases 3 to 6)."""
-    known, rules, validated, plan = ended.world, found.rules, found.validated, found.plan
-    allocations = allocate(world, rules, _grants_with_pods(found), rules.mode, validated.frozen)
+) -> Decision:
+    """Return the decision that follows from a cleared market (phases 3 to 6)."""
+    granted, balances = _granted(world, ended.world, found), _balances(world, found)
+    settlement = balances.settlement
+    placed = placements(world, found.rules, found.plan)
+
+    def of_market() -> Iterator[StatusUpdate]:
+        if market is not None:
+            yield _market_update(world, market, found, balances)
+
+    # What a node is to measure next may replace a report that only the profile's status keeps.
+    of_profiles = profile_statuses(world, granted.measuring.profiles)
+    first = Writes(
+        nodes=writes(world, granted.allocations),
+        profiles=granted.measuring.created,
+        jobs=granted.automatic,
+        settlement=settlement,
+    )
+    first += _statuses(world, chain(of_profiles, () if settlement is None else of_market()))
+
+    def rest() -> Writes:
+        statuses = _user_statuses(world, ended.world, found, granted, placed.kept_apart)
+        if market is None:
+            statuses = (_with_balances(each, balances) for each in statuses)
+        found_ = _statuses(world, chain(statuses, of_market() if settlement is None else ()))
+        return replace(found_, placements=placed.sent)
+
+    # Pods are not placed, and an invalid Market's status is not written, before the credits are.
+    whole = settlement is not None and (market is None or bool(placed.sent))
+    return Decision(
+        carried=_carried_after(before, found),
+        first=Writes() if whole else first,
+        rest=(lambda: first + rest()) if whole else rest,
+        wake=NextWake(_quantum_end(world, found), (*ended.pods, *ended_pods(world))),
+        market=ClearedMarket(found.rules, found.snapshot, found.plan),
+        notes=_notes(world, found.validated),
+    )
+
+
+def _granted(world: World, known: World, found: _Cleared) -> _Granted:
+    """Return what nodes are to do by the plan (phases 3 and 4).
+
+    Args:
+        world: Everything that the operator knows.
+        known: The same, with the results of measurements and the ends of pods.
+        found: The market.
+    """
+    allocations = allocate(
+        world, found.rules, _grants_with_pods(found), found.rules.mode, found.validated.frozen
+    )
     allocations = with_counters(allocations, counters(found.followed))
     enforcement = enforced(allocations, world.allocations)
-    outcomes = JobOutcomes.of(validated, plan, allocations.ungranted, enforcement)
-    measuring = plan_measurements(known, rules, outcomes)
-    automatic = workload_jobs(world, rules)
+    outcomes = JobOutcomes.of(found.validated, found.plan, allocations.ungranted, enforcement)
+    measuring = plan_measurements(known, found.rules, outcomes)
+    automatic = workload_jobs(world, found.rules)
+    return _Granted(
+        with_measurements(allocations, measuring.requests),
+        enforcement,
+        replace(
+            outcomes,
+            unmeasured=measuring.reasons,
+            unplaceable=world.unplaceable,
+            annotations=automatic.problems,
+        ),
+        measuring,
+        automatic.writes,
+    )
+
+
+def _user_statuses(
+    world: World, known: World, found: _Cleared, granted: _Granted, kept_apart: frozenset[Name]
+) -> Iterator[StatusUpdate]:
+    """Yield the statuses of all Entitlements and MarketJobs, and of objects that take no part.
+
+    Args:
+        world: Everything that the operator knows.
+        known: The same, with the results of measurements and the ends of pods.
+        found: The market.
+        granted: What nodes are to do.
+        kept_apart: Pods that wait because of pods beside which they may not run.
+    """
+    allocations, outcomes = granted.allocations, granted.outcomes
     outcomes = replace(
         outcomes,
-        unmeasured=measuring.reasons,
-        unplaceable=world.unplaceable,
-        annotations=automatic.problems,
+        runs=runs_by_job(known, found.rules, found.snapshot, allocations, outcomes),
+        deadlines=deadline_results(
+            known, found.followed, found.plan, allocations, granted.enforcement
+        ),
+        kept_apart=kept_apart,
     )
-    status = status_of_market(world)
-    stored = _stored_ledger(world, found, status)
-    ledger = None if stored is None else stored.report
-    owed = stored_account(found.stored, found.plan.account, world.now, world.version)
-    settlement = _settlement(world, found, status, stored, owed)
-    decision = Decision(
-        nodes=writes(world, with_measurements(allocations, measuring.requests)),
-        statuses=(),
-        events=(),
-        carried=_carried_after(before, found),
-        rules=rules,
-        plan=plan,
-        snapshot=found.snapshot,
-        notes=_notes(world, validated),
-        profiles=measuring.created,
-        jobs=automatic.writes,
-        settlement=settlement,
-        until=_until(world, found),
-        ended=(*ended.pods, *ended_pods(world)),
-    )
-    placed = placements(world, rules, plan)
-    # What a node is to measure next may replace a report that only the profile's status keeps.
-    statuses = list(profile_statuses(world, measuring.profiles))
-    credits_first = settlement is not None and market is not None and not placed.sent
-    if market is not None and credits_first:
-        statuses.append(_market_update(world, market, found, ledger, owed.document, status))
-    if settlement is None or credits_first:
-        yield _with_statuses(world, decision, statuses)
-        decision = replace(decision, nodes=(), profiles=(), jobs=(), settlement=None)
-        statuses = []
-    runs = runs_by_job(known, rules, found.snapshot, allocations, outcomes)
-    deadlines = deadline_results(known, found.followed, plan, allocations, enforcement)
-    outcomes = replace(outcomes, runs=runs, deadlines=deadlines, kept_apart=placed.kept_apart)
-    entitlements = EntitlementOutcomes.of(validated, plan, found.plan.account)
-    statuses += [
-        *participant_statuses(world, outcomes, entitlements),
-        *invalid_statuses(world),
-        *unused_market_statuses(world),
-    ]
-    if market is not None and not credits_first:
-        statuses.append(_market_update(world, market, found, ledger, owed.document, status))
-    elif market is None:
-        statuses = [_with_balances(each, ledger, owed.document) for each in statuses]
-    yield _with_statuses(world, replace(decision, placements=placed.sent), statuses)
+    entitlements = EntitlementOutcomes.of(found.validated, found.plan, found.plan.account)
+    yield from participant_statuses(world, outcomes, entitlements)
+    yield from invalid_statuses(world)
+    yield from unused_market_statuses(world)
 
 
 def _grants_with_pods(found: _Cleared) -> Iterator[tuple[Grant, Pod]]:
@@ -318,12 +364,7 @@ def _carried_after(before: Carried, found: _Cleared) -> Carried:
 
 
 def _market_update(
-    world: World,
-    market: Market,
-    found: _Cleared,
-    ledger: LedgerReport | None,
-    owed: Document | None,
-    before: Mapping[str, Any],
+    world: World, market: Market, found: _Cleared, balances: _Balances
 ) -> StatusUpdate:
     """Return the new status of the Market that was cleared, beside the one last written."""
     after = market_status(
@@ -333,26 +374,19 @@ def _market_update(
         found.plan,
         evaluate_plan(found.snapshot, found.plan, COMPARISONS),
         cleared(found.plan) if found.problem is None else _rules_kept(found.problem),
-        ledger,
-        owed,
+        balances.ledger,
+        balances.account,
         world.node_pools,
-        before,
+        balances.before,
         world.now,
     )
-    return StatusUpdate(reference_of(market), before, after)
+    return StatusUpdate(reference_of(market), balances.before, after)
 
 
-def _with_statuses(world: World, decision: Decision, statuses: Iterable[StatusUpdate]) -> Decision:
-    """Add the statuses that are worth a write, and Events about them."""
-    writes, events = status_changes(with_operator_namespace(each, world) for each in statuses)
-    return replace(decision, statuses=writes, events=events)
-
-
-def _stored_ledger(world: World, found: _Cleared, before: Mapping[str, Any]) -> StoredLedger | None:
-    """Return the Karma credits as they are stored; unchanged if no memory is divided."""
-    if found.plan.quantum is not None:
-        return stored_ledger(found.plan.quantum, found.quantum.since, world.version, before)
-    return StoredLedger(LedgerReport.read(before["ledger"]), {}) if "ledger" in before else None
+def _statuses(world: World, updates: Iterable[StatusUpdate]) -> Writes:
+    """Return the statuses that are worth a write, and Events about them."""
+    found, events = status_changes(with_operator_namespace(each, world) for each in updates)
+    return Writes(statuses=found, events=events)
 
 
 def _asked(plan: Plan, rules: MarketSpec) -> dict[str, dict[str, int]]:
@@ -364,52 +398,44 @@ def _asked(plan: Plan, rules: MarketSpec) -> dict[str, dict[str, int]]:
     }
 
 
-def _with_balances(
-    update: StatusUpdate, ledger: LedgerReport | None, owed: Document | None
-) -> StatusUpdate:
+def _with_balances(update: StatusUpdate, balances: _Balances) -> StatusUpdate:
     """Add the balances to the status of an invalid Market, whose earlier rules are in force."""
     if update.object != Reference("Market", MARKET_NAME):
         return update
-    balances = {"ledger": None if ledger is None else ledger.document(), "account": owed}
-    known = {field: each for field, each in balances.items() if each is not None}
+    ledger = None if balances.ledger is None else balances.ledger.document()
+    known = {"ledger": ledger, "account": balances.account}
+    known = {field: each for field, each in known.items() if each is not None}
     return update._replace(after={**update.after, **known})
 
 
-def _settlement(
-    world: World,
-    found: _Cleared,
-    before: Mapping[str, Any],
-    stored: StoredLedger | None,
-    owed: StoredAccount,
-) -> Settlement | None:
-    """Return the quantum that this decision settles, and the parts that its balances need.
-
-    None if the credits stay as they are, and the account needs no ConfigMaps.
-    """
-    quantum = found.plan.quantum
+def _balances(world: World, found: _Cleared) -> _Balances:
+    """Return the credits and debts after the decision; credits stay if no memory is divided."""
+    before, quantum = status_of_market(world), found.plan.quantum
+    owed = stored_account(found.stored, found.plan.account, world.now, world.version)
+    ledger = LedgerReport.read(before["ledger"]) if "ledger" in before else None
     parts, record = dict(owed.parts), None
-    settles = stored is not None and stored.report.document() != before.get("ledger")
-    if quantum is not None and stored is not None and settles:
-        parts, record = parts | dict(stored.parts), record_of(quantum)
+    if quantum is not None:
+        stored = stored_ledger(quantum, found.quantum.since, world.version, before)
+        ledger = stored.report
+        if ledger.document() != before.get("ledger"):
+            parts, record = parts | dict(stored.parts), record_of(quantum)
     if record is None and not parts:
-        return None
+        return _Balances(before, ledger, owed.document, None)
     former = part_names(before)
     named = part_names(
-        {
-            "ledger": None if stored is None else stored.report.document(),
-            "account": owed.document,
-        }
+        {"ledger": None if ledger is None else ledger.document(), "account": owed.document}
     )
-    return Settlement(
+    settlement = Settlement(
         Reference("Market", MARKET_NAME),
         world.version,
         record,
         {name: text for name, text in parts.items() if name not in former},
         tuple(name for name in former if name not in named),
     )
+    return _Balances(before, ledger, owed.document, settlement)
 
 
-def _until(world: World, found: _Cleared) -> str:
+def _quantum_end(world: World, found: _Cleared) -> str:
     """Return when memory is divided again (RFC 3339); empty if it is not divided."""
     if not found.plan.memory_mechanism:
         return ""
@@ -437,7 +463,7 @@ def _keep_all(
         problem = problem._replace(message=f"{problem.message}; all nodes stay as they are")
         after = with_problem(status, problem, world.now, market.metadata.generation)
         statuses.append(StatusUpdate(reference, status, after))
-    return _with_statuses(world, Decision((), (), (), before), statuses)
+    return _uncleared(world, before, (), statuses)
 
 
 def _release_all(world: World, before: Carried) -> Decision:
@@ -454,9 +480,15 @@ def _release_all(world: World, before: Carried) -> Decision:
         node: each for node, each in allocations.desired.items() if node in allocations.current
     }
     nodes = writes(world, allocations._replace(desired=desired))
-    return _with_statuses(
-        world, Decision(nodes, (), (), replace(before, rules=None, held={})), statuses
-    )
+    return _uncleared(world, replace(before, rules=None, held={}), nodes, statuses)
+
+
+def _uncleared(
+    world: World, after: Carried, nodes: tuple[NodeWrite, ...], statuses: Iterable[StatusUpdate]
+) -> Decision:
+    """Return a decision without a market; pods that have waited long are left to the scheduler."""
+    first = replace(_statuses(world, statuses), nodes=nodes)
+    return Decision(after, replace(first, placements=placements(world, None, None).sent), Writes)
 
 
 def _notes(world: World, validated: Validated) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from walras_api.contract import MARKET_NAME
 from walras_api.kinds import NAMESPACED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from walras.market.balances import Balance
     from walras.market.plan import Plan
@@ -288,46 +288,95 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """Everything to write, or a part of it.
+class Writes:
+    """What to write to the API server, all of a decision or a part of it.
 
     Attributes:
         nodes: NodeAllocations to write, sorted by name.
         statuses: Statuses to write, sorted by object. Each belongs to an object in the world or to
             a profile in ``profiles``.
         events: Events to record, sorted by object.
-        carried: State for the next world.
-        rules: Rules of the decision; None if there were none that could be used.
-        plan: Plan of the market; None if it could not be cleared.
-        snapshot: Snapshot that was cleared; None as for the plan.
-        notes: A line about each problem that no status shows.
         profiles: SpeedupProfiles to create.
         jobs: MarketJobs of labelled workloads to create, change or delete.
         settlement: Quantum that is settled; None if credits stay as they are.
-        until: When memory is divided again (RFC 3339); empty if it is not divided.
         placements: Waiting pods to bind or to leave to the scheduler.
+    """
+
+    nodes: tuple[NodeWrite, ...] = ()
+    statuses: tuple[StatusWrite, ...] = ()
+    events: tuple[Event, ...] = ()
+    profiles: tuple[ProfileWrite, ...] = ()
+    jobs: tuple[JobWrite, ...] = ()
+    settlement: Settlement | None = None
+    placements: tuple[Placement, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(
+            (self.nodes, self.profiles, self.jobs, self.statuses, self.events, self.placements)
+        )
+
+    def __add__(self, other: Writes) -> Writes:
+        return Writes(
+            self.nodes + other.nodes,
+            tuple(sorted(self.statuses + other.statuses, key=lambda each: each.object)),
+            tuple(sorted(self.events + other.events, key=lambda each: each.object)),
+            self.profiles + other.profiles,
+            self.jobs + other.jobs,
+            self.settlement or other.settlement,
+            self.placements + other.placements,
+        )
+
+
+class NextWake(NamedTuple):
+    """What leads to the next decision, apart from changes of objects.
+
+    Attributes:
+        quantum_ends: When memory is divided again (RFC 3339); empty if it is not divided.
         ended: Pods whose end must be looked up, or is known but in no status yet; None if that was
             not examined.
     """
 
-    nodes: tuple[NodeWrite, ...]
-    statuses: tuple[StatusWrite, ...]
-    events: tuple[Event, ...]
-    carried: Carried
-    rules: MarketSpec | None = None
-    plan: Plan | None = None
-    snapshot: Snapshot | None = None
-    notes: tuple[str, ...] = ()
-    profiles: tuple[ProfileWrite, ...] = ()
-    jobs: tuple[JobWrite, ...] = ()
-    settlement: Settlement | None = None
-    until: str = ""
-    placements: tuple[Placement, ...] = ()
+    quantum_ends: str = ""
     ended: tuple[Reference, ...] | None = None
 
-    @property
-    def has_writes(self) -> bool:
-        """Whether there is anything to write."""
-        return any(
-            (self.nodes, self.profiles, self.jobs, self.statuses, self.events, self.placements)
-        )
+
+class ClearedMarket(NamedTuple):
+    """A market that was cleared.
+
+    Attributes:
+        rules: Rules by which it was cleared.
+        snapshot: Input of the market.
+        plan: Outcome of the market.
+    """
+
+    rules: MarketSpec
+    snapshot: Snapshot
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided. Its two parts write different objects; both must be written, in order.
+
+    Attributes:
+        carried: State for the next world.
+        first: Writes that nodes wait for. Where a quantum is settled, they have the Market's status
+            with the credits, too: if it cannot be written, nothing else may be, except that pods
+            are left to the scheduler. A decision that settles a quantum and places pods therefore
+            has an empty first part, and so has one by earlier rules of a Market that is invalid.
+        rest: Computes all other writes, in particular the statuses of users' objects.
+        wake: What leads to the next decision.
+        market: The market; None if it could not be cleared.
+        notes: A line about each problem that no status shows.
+    """
+
+    carried: Carried
+    first: Writes
+    rest: Callable[[], Writes]
+    wake: NextWake = field(default_factory=NextWake)
+    market: ClearedMarket | None = None
+    notes: tuple[str, ...] = ()
+
+    def writes(self) -> Writes:
+        """Return everything to write."""
+        return self.first + self.rest()

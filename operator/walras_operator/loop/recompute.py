@@ -9,35 +9,33 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from walras_api.market import MarketSpec
-from walras_operator.decide.credits.parts import part_names
 from walras_operator.decide.credits.quanta import TIME
-from walras_operator.decide.last_decision import status_of_market
 from walras_operator.interpreter import collector
 from walras_operator.lead.lease import next_epoch
 from walras_operator.publish.publisher import PublishResult, Stamp
-from walras_operator.watch.lookups import FIRST_WAIT, WAIT
-from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from walras_operator.decide.world import Carried, Decision, World
+    from walras_operator.decide.world import Carried, Decision, World, Writes
     from walras_operator.lead.leadership import Leadership
     from walras_operator.loop.debounce import Debounce
+    from walras_operator.loop.gather import Gatherer
     from walras_operator.loop.pool_signals import PoolSignals
     from walras_operator.metrics.operator_metrics import Metrics
-    from walras_operator.publish.ledger_parts import LedgerParts
     from walras_operator.publish.publisher import Publisher
-    from walras_operator.watch.lookups import Ends, Owners
+    from walras_operator.watch.lookups import Ends
     from walras_operator.watch.mirror import Mirror
     from walras_operator.watch.watches import Watches
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _TICK = 1.0
 _LONGEST_PAUSE = 60.0
@@ -54,7 +52,6 @@ class _LeaderTerm:
         again: When memory is divided again; None if it is not.
         matched: When waiting pods were last paired.
         agents: Nodes with a live agent at the last decision.
-        swept: Whether parts of the ledger that nobody needs were deleted.
     """
 
     term: int
@@ -63,28 +60,24 @@ class _LeaderTerm:
     again: float | None = None
     matched: float | None = None
     agents: frozenset[str] = frozenset()
-    swept: bool = False
 
 
-class _TimedParts:
-    """An iterator over the parts of a decision that pauses the collector and measures time.
+@dataclass(slots=True)
+class _Stopwatch:
+    """Measures the time that a decision takes, and pauses the collector meanwhile.
 
     Attributes:
         seconds: Time spent so far.
     """
 
-    def __init__(self, parts: Iterator[Decision]) -> None:
-        self.seconds = 0.0
-        self._parts = parts
+    seconds: float = 0.0
 
-    def __iter__(self) -> Iterator[Decision]:
-        return self
-
-    def __next__(self) -> Decision:
+    def timed(self, part: Callable[[], T]) -> T:
+        """Return what a part of a decision returns."""
         began = time.monotonic()
         try:
             with collector.paused():
-                return next(self._parts)
+                return part()
         finally:
             self.seconds += time.monotonic() - began
 
@@ -98,9 +91,8 @@ class Recompute:
         leadership: Part in the election of a leader.
         publisher: Writes decisions.
         ends: Looks up how pods ended.
-        owners: Looks up the controllers of the owners of pods.
-        ledger_parts: Parts of the ledger.
-        parts: Decides on a world, and yields the parts of the decision.
+        gatherer: Puts together what the operator knows.
+        decide: Decides on a world.
         metrics: Metrics of the process.
         pools: Computes the signals of node pools.
         debounce: Chooses when to react to changes.
@@ -120,9 +112,8 @@ class Recompute:
         leadership: Leadership,
         publisher: Publisher,
         ends: Ends,
-        owners: Owners,
-        ledger_parts: LedgerParts,
-        parts: Callable[[World], Iterator[Decision]],
+        gatherer: Gatherer,
+        decide: Callable[[World], Decision],
         metrics: Metrics,
         pools: PoolSignals,
         debounce: Debounce,
@@ -132,9 +123,9 @@ class Recompute:
         self.succeeded: float | None = None
         self.epoch = 0
         self._mirror, self._watches, self._leadership = mirror, watches, leadership
-        self._publisher, self._parts, self._metrics = publisher, parts, metrics
-        self._ends, self._owners, self._debounce = ends, owners, debounce
-        self._ledger_parts, self._pools = ledger_parts, pools
+        self._publisher, self._decide, self._metrics = publisher, decide, metrics
+        self._ends, self._gatherer, self._debounce = ends, gatherer, debounce
+        self._pools = pools
         self._term: _LeaderTerm | None = None
         self._tried: float | None = None
         self._failures = 0
@@ -228,46 +219,27 @@ class Recompute:
 
     def _round(self, current: _LeaderTerm) -> PublishResult:
         began, now = time.monotonic(), datetime.now(UTC)
-        known = self._mirror.world(now.strftime(TIME), self.rules.agent_grace_period_seconds)
-        current.agents = known.agents
-        controllers = self._owners.controllers(
-            known.objects,
-            every_namespace=_takes_all(known),
-            wait=FIRST_WAIT if current.carried is None else WAIT,
-        )
-        known = replace(known, objects=replace(known.objects, controllers=controllers))
         matching = self._matching(current, began)
-        world = replace(
-            known,
-            carried=current.carried,
-            matching=matching,
-            unplaceable=self._publisher.unplaceable,
-            ends=self._ends.known,
-            ledger_parts=self._read_ledger_parts(current, known, now),
-            node_pools=self._pools.reports,
-            namespace=self._leadership.namespace,
-        )
-        current.again = None
-        outcome, stamp = PublishResult(), None
-        deciding = _TimedParts(self._parts(world))
-        for part in deciding:
-            if part.ended is not None:
-                self._ends.seek(part.ended)
-            if part.until:
-                end = datetime.strptime(part.until, TIME).replace(tzinfo=UTC)
-                current.again = began + (end - now).total_seconds()
-            if stamp is None and part.has_writes:
-                stamp = self._stamp(known, deciding.seconds, current.term)
+        grace = self.rules.agent_grace_period_seconds
+        world = self._gatherer.world(now, current.carried, grace, matching=matching)
+        current.agents, current.again = world.agents, None
+        outcome, stamp, deciding = PublishResult(), None, _Stopwatch()
+        decision = deciding.timed(lambda: self._decide(world))
+        if decision.wake.ended is not None:
+            self._ends.seek(decision.wake.ended)
+        if decision.wake.quantum_ends:
+            end = datetime.strptime(decision.wake.quantum_ends, TIME).replace(tzinfo=UTC)
+            current.again = began + (end - now).total_seconds()
+        for part in (lambda: decision.first, decision.rest):
+            writes = deciding.timed(part)
+            if stamp is None and writes:
+                stamp = self._stamp(world, deciding.seconds, current.term)
             if stamp is not None:
-                outcome += self._published(part, stamp)
+                outcome += self._published(writes, stamp)
             if outcome.void:
                 break
-            current.carried = part.carried
-            self.rules = part.rules or self.rules
+            self._keep(decision, current)
             current.matched = began if matching else current.matched
-            self._metrics.noted(part.notes)
-            if part.plan is not None and part.snapshot is not None:
-                self._pools.decided(part.snapshot, part.plan, self.rules)
         # Reports of agents wait for as long as a decision takes, so that an urgent change need not
         # wait for the end of a decision that is not urgent.
         self._debounce.pause = deciding.seconds
@@ -279,18 +251,13 @@ class Recompute:
             _log.info("epoch %d: %s", stamp.epoch, ", ".join(results), extra=extra)
         return outcome
 
-    def _read_ledger_parts(
-        self, current: _LeaderTerm, world: World, now: datetime
-    ) -> dict[str, str]:
-        """Return the parts of a large ledger; delete litter at the first decision of a term."""
-        names = part_names(status_of_market(world))
-        if not current.swept:
-            current.swept = True
-            try:
-                self._ledger_parts.sweep(names, now)
-            except ApiError as error:
-                _log.warning("parts of the ledger that nobody needs are left: %s", error)
-        return self._ledger_parts.read(names)
+    def _keep(self, decision: Decision, current: _LeaderTerm) -> None:
+        """Keep what later decisions and metrics need of one that counts."""
+        current.carried = decision.carried
+        self.rules = decision.carried.rules or self.rules
+        self._metrics.noted(decision.notes)
+        if decision.market is not None:
+            self._pools.decided(decision.market.snapshot, decision.market.plan, self.rules)
 
     def _more_urgent(self) -> bool:
         """Return whether another decision is due for an urgent reason."""
@@ -321,15 +288,10 @@ class Recompute:
             world.version,
         )
 
-    def _published(self, part: Decision, stamp: Stamp) -> PublishResult:
+    def _published(self, part: Writes, stamp: Stamp) -> PublishResult:
         if part.settlement is not None and part.settlement.record is not None:
             # Log before the write, so that no quantum counts without a record in the log.
             record = part.settlement.record
             text = "quantum %d is settled, if the Market takes its credits"
             _log.info(text, record["quantum"], extra={"event": "quantum", "record": record})
         return self._publisher.publish(part, stamp, self._more_urgent)
-
-
-def _takes_all(world: World) -> bool:
-    """Return whether workloads take part in the market without a label."""
-    return any(each.spec.jobs.create == "Entitled" for each in world.markets)

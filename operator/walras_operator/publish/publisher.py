@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from walras_operator.decide.world import (
-        Decision,
         Event,
         JobWrite,
         NodeWrite,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
         Reference,
         Settlement,
         StatusWrite,
+        Writes,
     )
     from walras_operator.publish.ledger_parts import LedgerParts
     from walras_operator.watch.mirror import Mirror
@@ -153,9 +153,9 @@ class Publisher:
         self._pool.shutdown(cancel_futures=True)
 
     def publish(
-        self, decision: Decision, stamp: Stamp, yield_early: Callable[[], bool] = lambda: False
+        self, writes: Writes, stamp: Stamp, yield_early: Callable[[], bool] = lambda: False
     ) -> PublishResult:
-        """Write a decision, or a part of one, and return when all writes have ended.
+        """Write a decision, or a part of one, and return when all requests have ended.
 
         The order is:
 
@@ -173,24 +173,24 @@ class Publisher:
         that have waited longest, so none waits forever.
 
         Args:
-            decision: Decision, or part of one, to write.
+            writes: A decision, or a part of one.
             stamp: Identity of the decision.
             yield_early: Returns whether another decision is due.
         """
         known = self._mirror.allocations()
         outcome = PublishResult()
-        rest = decision.statuses
+        rest = writes.statuses
         unwritten: set[Reference] = set()
-        if decision.settlement is not None:
-            market = decision.settlement.market
+        if writes.settlement is not None:
+            market = writes.settlement.market
             settled = [each for each in rest if each.object == market]
             rest = tuple(each for each in rest if each.object != market)
-            if not self._settled(outcome, stamp, settled, decision.settlement):
-                self._place(outcome, [each for each in decision.placements if not each.node])
+            if not self._settled(outcome, stamp, settled, writes.settlement):
+                self._place(outcome, [each for each in writes.placements if not each.node])
                 self._complain()
                 return replace(outcome, void=True)
-        self._all(outcome, "SpeedupProfile", self._profile, decision.profiles)
-        self._all(outcome, "MarketJob", self._job, decision.jobs)
+        self._all(outcome, "SpeedupProfile", self._profile, writes.profiles)
+        self._all(outcome, "MarketJob", self._job, writes.jobs)
         first = [each for each in rest if each.object.kind == "SpeedupProfile"]
         others = [each for each in rest if each.object.kind != "SpeedupProfile"]
         unwritten |= self._statuses(outcome, stamp, first)
@@ -198,14 +198,14 @@ class Publisher:
             outcome,
             "NodeAllocation",
             lambda each: self._node(each, stamp, known),
-            decision.nodes,
+            writes.nodes,
         )
         # Statuses that announce a placement are not deferred: pods are placed only once.
-        defer = None if decision.placements else yield_early
+        defer = None if writes.placements else yield_early
         unwritten |= self._statuses(outcome, stamp, others, yield_early=defer)
-        events = [each for each in decision.events if each.object not in unwritten]
+        events = [each for each in writes.events if each.object not in unwritten]
         self._all(outcome, "Event", lambda each: self._event(each, stamp), events)
-        self._place(outcome, decision.placements)
+        self._place(outcome, writes.placements)
         self._complain()
         return outcome
 
