@@ -101,8 +101,8 @@ class CoresPolicy(Model):
         mechanism: Mechanism that divides cores. AmdahlBidding and BestResponse are markets of
             measured speedups; users in BestResponse anticipate how their bids move prices.
             PriceAnticipating does so for linear speedups. Auction is Abacus. ProportionalSharing
-            divides every node on its own, Greedy maximizes progress and ignores entitlements, and
-            UpperBound maximizes progress with entitlements as weights; these three are baselines.
+            divides every node on its own. Greedy and UpperBound are for walras what-if: a Market
+            that names one of them keeps its last rules.
         reserved_cores: Cores of each node that the market does not sell.
         unit: Unit of sale: a physical core with all its hardware threads (core), or a single
             hardware thread (thread).
@@ -120,7 +120,7 @@ class CoresPolicy(Model):
             its node lowers the parallel fraction that it bids with: counted or ignored.
         floor: Pods that keep the CPUs that they requested, for which their users pay like for any
             others: no pods (None), those of the quality of service class Guaranteed (Guaranteed),
-            or all (Requests). Not used on one machine, nor with Auction, Greedy and UpperBound.
+            or all (Requests). Not used on one machine, nor with Auction.
         credits: Core credits: users who leave their budget unspent, because they have no jobs, have
             a larger one later, and those who used it a smaller one. If unset, budgets pay back only
             what requests beyond them cost others. Used with AmdahlBidding, BestResponse and

@@ -132,7 +132,10 @@ def test_a_chart_that_depends_on_this_one_switches_it_on_and_off(
     "spec",
     [
         {"mode": "observe", "epochSeconds": 10},
-        {"cores": {"mechanism": "Greedy", "hysteresis": "0.05"}, "memory": {"sliceSize": "1Gi"}},
+        {
+            "cores": {"mechanism": "BestResponse", "hysteresis": "0.05"},
+            "memory": {"sliceSize": "1Gi"},
+        },
     ],
 )
 def test_a_market_that_can_be_is_taken(spec: Document) -> None:

@@ -286,6 +286,23 @@ def test_the_last_good_rules_stay_in_force(mistaken: Document) -> None:
     assert condition(decision, "Market", "default")[:2] == ("False", "Invalid")
 
 
+@pytest.mark.parametrize("mechanism", ["Greedy", "UpperBound"])
+def test_a_market_that_names_a_mechanism_for_comparison_keeps_its_last_rules(
+    mechanism: str,
+) -> None:
+    good = decide(world(market(cores={"reservedCores": 3}), *HEALTHY[1:]))
+    there = (market(cores={"mechanism": mechanism}), *HEALTHY[1:])
+    kept = decide(world(*there, carried=good.carried))
+    assert grants(kept) == grants(good)
+    status, reason, message = condition(kept, "Market", "default")
+    assert (status, reason) == ("False", "ForComparison")
+    assert f"spec.cores.mechanism: {mechanism} is for comparisons by walras what-if" in message
+    assert "name AmdahlBidding" in message
+    first = decide(world(*there))
+    assert (first.nodes, first.rules) == ((), None)
+    assert "all nodes stay as they are" in condition(first, "Market", "default")[2]
+
+
 def test_rules_that_cannot_be_cleared_leave_the_last_good_ones_in_force() -> None:
     vast = worlds.document("Node", "vast", status={"allocatable": {"cpu": "64", "memory": "200Ti"}})
     there = (*HEALTHY[1:2], job(memory={"demand": "4Gi"}), *HEALTHY[3:], vast)

@@ -445,17 +445,6 @@ def test_without_a_counter_the_work_is_what_the_profile_predicts() -> None:
     assert float(run.report()["workLeft"]) < before
 
 
-@pytest.mark.parametrize("mechanism", ["Greedy", "UpperBound"])
-def test_mechanisms_that_reserve_nothing_say_so(mechanism: str) -> None:
-    present = cluster(deadline_of(0.95), *others())
-    present = replace(present, markets=world(market(cores={"mechanism": mechanism})).markets)
-    run = Life(present, {"train-0": 1_000_000 / (4 * HOUR)})
-    for _ in range(5):
-        run.step()
-    assert run.report()["reservedCores"] == "0"
-    assert f"{mechanism} reserves no cores for deadlines" in run.on_time()[2]
-
-
 def test_under_an_auction_the_deadline_is_a_minimum_utility() -> None:
     present = cluster(deadline_of(1.2, auction={"budget": "3"}), *others())
     present = replace(present, markets=world(market(cores={"mechanism": "Auction"})).markets)

@@ -23,8 +23,11 @@ CoreMechanism = Literal[
 ]
 """Mechanisms that divide cores."""
 
-WITHOUT_FLOORS: frozenset[CoreMechanism] = frozenset({"Auction", "Greedy", "UpperBound"})
-"""Mechanisms that keep no requests: auctions promise what was won, and the others are baselines."""
+FOR_COMPARISON: frozenset[CoreMechanism] = frozenset({"Greedy", "UpperBound"})
+"""Mechanisms for what-if and studies: entitlements do not bind them, so no Market may use them."""
+
+WITHOUT_FLOORS: frozenset[CoreMechanism] = FOR_COMPARISON | {"Auction"}
+"""Mechanisms that keep no requests: auctions promise what was won."""
 
 MemoryMechanism = Literal["Karma", "MaxMin", "Strict", "Auction"]
 """Mechanisms that divide memory."""

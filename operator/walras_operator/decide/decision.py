@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from walras.analysis.plan_quality import evaluate_plan
 from walras.clearing import clear
 from walras.market.account import credits_taken_over
+from walras.market.snapshot import FOR_COMPARISON
 from walras.mechanisms.karma.ledger import KarmaError
 from walras.mechanisms.karma.record import record_of
 from walras_api.assembly import policy_of
@@ -180,8 +181,8 @@ def decide(world: World) -> Decision:
     invalid = Reference("Market", MARKET_NAME) in world.broken
     if market is None and not invalid:
         return _release_all(world, before)
-    problem = Problem("Invalid", "its rules cannot be understood") if market is None else None
-    for rules in _candidates(market, before):
+    problem = _unusable(market)
+    for rules in _candidates(market, before, problem):
         ended = record_ends(with_results(world, rules), rules)
         outcome = _clear(ended.world, before, rules, problem)
         if isinstance(outcome, _Cleared):
@@ -190,9 +191,24 @@ def decide(world: World) -> Decision:
     return _keep_all(world, before, market, problem)
 
 
-def _candidates(market: Market | None, before: Carried) -> Iterable[MarketSpec]:
-    """Yield the Market's rules, then the last ones that could be used."""
-    if market is not None:
+def _unusable(market: Market | None) -> Problem | None:
+    """Return why the rules of the Market cannot be used, as far as that is known before."""
+    if market is None:
+        return Problem("Invalid", "its rules cannot be understood")
+    if market.spec.cores.mechanism not in FOR_COMPARISON:
+        return None
+    return Problem(
+        "ForComparison",
+        f"spec.cores.mechanism: {market.spec.cores.mechanism} is for comparisons by walras what-if "
+        f"only, since entitlements do not bind it; name AmdahlBidding",
+    )
+
+
+def _candidates(
+    market: Market | None, before: Carried, problem: Problem | None
+) -> Iterable[MarketSpec]:
+    """Yield the Market's rules unless they have a problem, then the last ones that were used."""
+    if market is not None and problem is None:
         yield market.spec
     if before.rules is not None and (market is None or before.rules != market.spec):
         yield before.rules

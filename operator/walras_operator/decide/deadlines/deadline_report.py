@@ -103,7 +103,7 @@ def deadline_results(
             if alive is None:
                 alive = world.live_pods()
             ended = list(_ended(job.ended, world, alive))
-        found[key] = _result(job, running, ended, plan.mechanism, now)
+        found[key] = _result(job, running, ended, now)
     return found
 
 
@@ -167,7 +167,6 @@ def _result(
     job: FollowedJob,
     running: Sequence[_Running],
     ended: Sequence[PodProgress],
-    mechanism: str,
     now: int,
 ) -> DeadlineResult:
     status = job.job.status or {}
@@ -181,7 +180,7 @@ def _result(
     condition = (
         _ended_condition(job, finished)
         if finished is not None
-        else _condition(job, running, finish, mechanism, now, was_late=was_late)
+        else _condition(job, running, finish, now, was_late=was_late)
     )
     known = [each for each in running if each.pod.left is not None]
     complete = bool(known) and len(known) == len(running)
@@ -277,7 +276,6 @@ def _condition(
     job: FollowedJob,
     running: Sequence[_Running],
     finish: _Finish | None,
-    mechanism: str,
     now: int,
     *,
     was_late: bool,
@@ -295,9 +293,7 @@ def _condition(
         return holds("Reserved", f"{takes} and {reserved:.4g} are reserved; {when}")
     enough = finish.latest if was_late else finish.expected
     if enough <= job.time:
-        why = (
-            "" if _accepted(running) else f"; nothing is reserved: {_why(job, outcomes, mechanism)}"
-        )
+        why = "" if _accepted(running) else f"; nothing is reserved: {_why(job, outcomes)}"
         return holds("OnTime", f"{takes}; {when} on the cores that it has{why}")
     if now >= job.time:
         passed = f"its deadline passed {duration(now - job.time)} ago"
@@ -306,7 +302,7 @@ def _condition(
     return fails(
         Problem(
             "Late",
-            f"{takes}; {_why(job, outcomes, mechanism)}; it is expected to finish {late} late "
+            f"{takes}; {_why(job, outcomes)}; it is expected to finish {late} late "
             f"{_error(finish)}; {_way_out(job, outcomes)}",
         )
     )
@@ -322,7 +318,7 @@ def _error(finish: _Finish) -> str:
     return f"(±{duration((finish.latest - finish.earliest) // 2)})"
 
 
-def _why(job: FollowedJob, outcomes: Sequence[DeadlineOutcome], mechanism: str) -> str:
+def _why(job: FollowedJob, outcomes: Sequence[DeadlineOutcome]) -> str:
     """Return why the cores are not reserved."""
     entitlement, by_state = job.job.spec.entitlement, {each.state: each for each in outcomes}
     if "OutOfReach" in by_state:
@@ -338,8 +334,6 @@ def _why(job: FollowedJob, outcomes: Sequence[DeadlineOutcome], mechanism: str) 
         return f"{by_state['Crowded'].node} has no room for them beside what others have reserved"
     if "Outbid" in by_state:
         return "its bid does not win them beside jobs with larger budgets"
-    if "Forecast" in by_state:
-        return f"{mechanism} reserves no cores for deadlines"
     return "its cores are on the way"
 
 
@@ -349,11 +343,6 @@ def _way_out(job: FollowedJob, outcomes: Sequence[DeadlineOutcome]) -> str:
         return "move spec.deadline, or raise maxCores"
     if "Crowded" in states:
         return "move spec.deadline, or move the pod to another node"
-    if "Forecast" in states:
-        return (
-            "move spec.deadline, raise the shares of its entitlement, or have spec.cores.mechanism "
-            "of the Market set to AmdahlBidding"
-        )
     return (
         f"raise the shares of Entitlement {job.job.spec.entitlement}, move spec.deadline, or stop "
         f"other jobs of the entitlement"
