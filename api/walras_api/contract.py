@@ -101,8 +101,8 @@ HISTORY_LABEL: Final = f"{GROUP}/history"
 HISTORY_START_LABEL: Final = f"{GROUP}/history-start"
 """Label of these ConfigMaps: start of the time that the part is about, in seconds since 1970."""
 
-HISTORY_WRITE_ANNOTATION: Final = f"{GROUP}/history-write"
-"""Annotation of these ConfigMaps: identifier of the write that made them what they are."""
+HISTORY_THROUGH_ANNOTATION: Final = f"{GROUP}/history-through"
+"""Annotation of accounts: time of the last sample in their sums, in seconds since 1970."""
 
 PARTNER_ANNOTATION: Final = f"{GROUP}/colocated-with"
 """Annotation of a pod that Walras has placed: UID of its partner; empty if it has none."""

@@ -140,7 +140,6 @@ class Operator:
             lambda: self.recompute.rules.history,
             HistoryParts(history_api, options.namespace),
             self.metrics,
-            options.identity,
             ahead=lease_api.ahead,  # the Lease is renewed all the time
         )
         self.metrics.registry.register(self._gauges())

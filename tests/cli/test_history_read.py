@@ -67,7 +67,7 @@ def now(server: ConfigMaps) -> int:
 
 def put(server: ConfigMaps, name: str, start: int, data: dict[str, bytes]) -> None:
     parts = HistoryParts(Api(server.settings(), "test", 1), PLACE)
-    parts.write(name, "samples", StoredPart("", start, "w", data))
+    parts.write(name, "samples", StoredPart("", start, data=data))
 
 
 def put_samples(server: ConfigMaps, *samples: MarketSample) -> None:
@@ -167,7 +167,6 @@ def test_a_report_has_what_an_operator_wrote(server: ConfigMaps, tmp_path: Path)
         HistoryPolicy,
         HistoryParts(Api(server.settings(), "test", 1), PLACE),
         Metrics(),
-        "one",
         lambda: clock,
     )
     start = clock

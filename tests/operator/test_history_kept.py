@@ -249,7 +249,7 @@ class Leader:
         ahead: Seconds by which its clock is ahead of the API server's, as far as it knows.
     """
 
-    def __init__(self, server: ConfigMaps, name: str, now: float = START) -> None:
+    def __init__(self, server: ConfigMaps, now: float = START) -> None:
         self.now, self.held, self.ahead = now, 9.0, 0.0
         self.term: int | None = 1
         self.policy = HistoryPolicy()
@@ -261,7 +261,6 @@ class Leader:
             lambda: self.policy,
             HistoryParts(Api(server.settings(), "test", 1), "walras-system"),
             self.metrics,
-            name,
             lambda: self.now,
             lambda: self.ahead,
         )
@@ -318,7 +317,7 @@ def account(server: ConfigMaps, number: int = START // DAY) -> tuple[int, float]
 
 @SYSTEM
 def test_a_leader_writes_every_ten_minutes_and_each_part_has_its_place(server: ConfigMaps) -> None:
-    leader = Leader(server, "one")
+    leader = Leader(server)
     leader.run(30)
     assert leader.counted("failures") == 0
     assert sorted(server.objects) == sorted(
@@ -337,9 +336,9 @@ def test_a_leader_writes_every_ten_minutes_and_each_part_has_its_place(server: C
 
 @SYSTEM
 def test_a_second_leader_continues_and_the_gap_between_them_is_said(server: ConfigMaps) -> None:
-    one = Leader(server, "one")
+    one = Leader(server)
     one.run(15)  # killed: the last five minutes are lost
-    two = Leader(server, "two", one.now + 20)
+    two = Leader(server, one.now + 20)
     two.held = 3.0
     two.term = 2
     two.run(20)
@@ -356,7 +355,7 @@ def test_a_second_leader_continues_and_the_gap_between_them_is_said(server: Conf
 
 @SYSTEM
 def test_an_operator_that_ends_writes_what_it_has(server: ConfigMaps) -> None:
-    leader = Leader(server, "one")
+    leader = Leader(server)
     leader.run(3)
     assert server.objects == {}
     leader.keeper.start()
@@ -370,7 +369,7 @@ def test_an_operator_that_ends_writes_what_it_has(server: ConfigMaps) -> None:
 def test_who_does_not_lead_writes_nothing_and_time_between_terms_is_a_gap(
     server: ConfigMaps,
 ) -> None:
-    leader = Leader(server, "one")
+    leader = Leader(server)
     leader.term = None
     leader.run(40)
     assert (server.writes, server.reads) == ([], 0)
@@ -386,7 +385,7 @@ def test_who_does_not_lead_writes_nothing_and_time_between_terms_is_a_gap(
 
 @SYSTEM
 def test_a_leader_that_loses_its_lead_while_it_writes_writes_no_more(server: ConfigMaps) -> None:
-    leader = Leader(server, "one")
+    leader = Leader(server)
     leader.run(9)
 
     def lose() -> None:
@@ -400,9 +399,9 @@ def test_a_leader_that_loses_its_lead_while_it_writes_writes_no_more(server: Con
 
 @SYSTEM
 def test_former_leaders_do_not_undo_what_later_ones_wrote(server: ConfigMaps) -> None:
-    old = Leader(server, "old")
+    old = Leader(server)
     old.run(10)
-    new = Leader(server, "new", old.now)
+    new = Leader(server, old.now)
     new.run(10)
     old.run(8)  # has stood still, and believes that it leads
     old.keeper.tick(write=True)
@@ -417,7 +416,7 @@ def test_former_leaders_do_not_undo_what_later_ones_wrote(server: ConfigMaps) ->
 def test_a_failed_write_is_made_up_for_and_nothing_counts_twice(
     server: ConfigMaps, fault: Any, number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    leader = Leader(server, "one")
+    leader = Leader(server)
     leader.run(9)
     server.faults.extend([fault] * number)
     leader.run(21)
@@ -438,7 +437,7 @@ def test_nothing_counts_twice_whoever_leads_and_whatever_fails(
 ) -> None:
     """Time that is counted is never more than the time that somebody led."""
     rng = random.Random(seed)
-    leaders = [Leader(server, f"operator-{n}") for n in range(3)]
+    leaders = [Leader(server) for _ in range(3)]
     now, led = START, 0
     for term in range(1, 25):
         leader = rng.choice(leaders)
@@ -473,10 +472,10 @@ def test_nothing_counts_twice_whoever_leads_and_whatever_fails(
 def test_corrupt_parts_are_replaced_and_said(
     server: ConfigMaps, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Leader(server, "one").run(10)
+    Leader(server).run(10)
     for each in server.objects.values():
         each["binaryData"] = dict.fromkeys(each["binaryData"], "AAAA")
-    leader = Leader(server, "two", START + 10 * STEP)
+    leader = Leader(server, START + 10 * STEP)
     leader.run(10)
     assert "cannot be read" in caplog.text
     assert set(kept(server, leader.now)) == {START + STEP * n for n in range(11, 21)}
@@ -484,10 +483,22 @@ def test_corrupt_parts_are_replaced_and_said(
 
 
 @SYSTEM
+def test_sums_that_do_not_say_until_when_they_count_are_continued(server: ConfigMaps) -> None:
+    """Those of earlier versions do not."""
+    Leader(server).run(10)
+    for each in server.objects.values():
+        each["metadata"]["annotations"] = {"walras.dev/history-write": "operator-0/7"}
+    leader = Leader(server, START + 10 * STEP)
+    leader.run(10)
+    assert account(server)[0] == (9 + 9) * STEP
+    assert leader.counted("failures") == 0
+
+
+@SYSTEM
 def test_a_day_later_parts_are_replaced(server: ConfigMaps) -> None:
-    Leader(server, "one").run(10)
+    Leader(server).run(10)
     later = START + SLOTS * SLOT
-    leader = Leader(server, "two", later)
+    leader = Leader(server, later)
     leader.run(10)
     assert len([name for name in server.objects if name.startswith("walras-history")]) == 1
     assert set(kept(server, leader.now)) == {later + STEP * n for n in range(1, 11)}
@@ -495,9 +506,9 @@ def test_a_day_later_parts_are_replaced(server: ConfigMaps) -> None:
 
 @SYSTEM
 def test_samples_that_waited_too_long_do_not_replace_later_ones(server: ConfigMaps) -> None:
-    late = Leader(server, "late")
+    late = Leader(server)
     late.run(5)
-    later = Leader(server, "later", START + SLOTS * SLOT)
+    later = Leader(server, START + SLOTS * SLOT)
     later.run(10)
     late.now = later.now
     late.keeper.tick(write=True)
@@ -510,10 +521,10 @@ def test_samples_that_waited_too_long_do_not_replace_later_ones(server: ConfigMa
 def test_an_operator_whose_clock_is_wrong_deletes_and_writes_nothing(
     server: ConfigMaps, days: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    good = Leader(server, "good")
+    good = Leader(server)
     good.run(20)
     before = dict(server.objects)
-    wrong = Leader(server, "wrong", good.now + days * DAY)
+    wrong = Leader(server, good.now + days * DAY)
     wrong.ahead = days * DAY
     wrong.run(30)
     wrong.keeper.tick(write=True)
@@ -533,9 +544,9 @@ def test_an_operator_whose_clock_is_wrong_deletes_and_writes_nothing(
 def test_what_a_leader_with_a_wrong_clock_wrote_is_discarded_and_nothing_is_lost(
     server: ConfigMaps, turns: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Leader(server, "wrong", START + turns * SLOTS * SLOT).run(50)
-    Leader(server, "also-wrong", START + PLACES * DAY).run(10)
-    good = Leader(server, "good")
+    Leader(server, START + turns * SLOTS * SLOT).run(50)
+    Leader(server, START + PLACES * DAY).run(10)
+    good = Leader(server)
     good.run(50)
     assert "is about a time to come and is discarded" in caplog.text
     assert set(kept(server, good.now)) == {START + STEP * n for n in range(1, 51)}
@@ -547,19 +558,19 @@ def test_what_a_leader_with_a_wrong_clock_wrote_is_discarded_and_nothing_is_lost
 
 @SYSTEM
 def test_parts_of_a_time_to_come_that_replace_present_ones_are_replaced(server: ConfigMaps) -> None:
-    good = Leader(server, "good")
+    good = Leader(server)
     good.run(10)
-    Leader(server, "wrong", START + SLOTS * SLOT).run(10)
-    Leader(server, "also-wrong", START + PLACES * DAY).run(10)
+    Leader(server, START + SLOTS * SLOT).run(10)
+    Leader(server, START + PLACES * DAY).run(10)
     good.run(10)
     assert {START + STEP * n for n in range(11, 20)} <= set(kept(server, good.now))
-    assert account(server)[0] == 10 * STEP, "the sums that were replaced stay gone"
+    assert account(server)[0] == 19 * STEP, "what it still knows is summed again"
     assert good.counted("failures") == 0
 
 
 @SYSTEM
 def test_what_is_switched_off_is_deleted_and_not_written(server: ConfigMaps) -> None:
-    leader = Leader(server, "one")
+    leader = Leader(server)
     leader.run(10)
     assert len(server.objects) == 2
     leader.policy = HistoryPolicy.model_validate({"hours": 0, "accountDays": 400})
@@ -573,18 +584,18 @@ def test_what_is_switched_off_is_deleted_and_not_written(server: ConfigMaps) -> 
 
 @SYSTEM
 def test_what_somebody_deletes_is_written_anew(server: ConfigMaps) -> None:
-    leader = Leader(server, "one")
+    leader = Leader(server)
     leader.run(10)
     server.objects.clear()
     leader.run(10)
     assert set(kept(server, leader.now)) == {START + STEP * n for n in range(1, 21)}
-    assert account(server)[0] == 10 * STEP, "sums that are gone stay gone"
+    assert account(server)[0] == 19 * STEP, "what it still knows is summed again"
     assert leader.counted("failures") == 0
 
 
 @SYSTEM
 def test_a_broken_world_fails_no_more_than_a_sample(server: ConfigMaps) -> None:
-    leader = Leader(server, "one")
+    leader = Leader(server)
     leader.run(2)
     leader.keeper._world = lambda: None  # type: ignore[assignment, return-value]
     leader.run(1)

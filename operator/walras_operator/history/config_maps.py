@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from walras_api.contract import (
     HISTORY_LABEL,
     HISTORY_START_LABEL,
-    HISTORY_WRITE_ANNOTATION,
+    HISTORY_THROUGH_ANNOTATION,
     OPERATOR,
 )
 from walras_service.api import METADATA
@@ -33,13 +33,13 @@ class StoredPart(NamedTuple):
     Attributes:
         version: The resourceVersion; empty for a part that does not exist.
         start: Start of the time that it is about, in seconds since 1970; -1 if it says none.
-        write: Identifier of the write that made it what it is.
+        through: Time of the last sample in a day's sums, in seconds since 1970; 0 if it says none.
         data: Its blocks by name.
     """
 
     version: str = ""
     start: int = -1
-    write: str = ""
+    through: int = 0
     data: Mapping[str, bytes] = {}
 
 
@@ -63,8 +63,8 @@ class HistoryParts:
         found = self._api.find(CONFIG_MAPS.path(self._namespace, name))
         return StoredPart() if found is None else stored_part(found)
 
-    def write(self, name: str, kind: str, part: StoredPart) -> StoredPart:
-        """Create a part, or replace the version that it names; return it with its new version.
+    def write(self, name: str, kind: str, part: StoredPart) -> None:
+        """Create a part, or replace the version that it names.
 
         Args:
             name: Name of the part.
@@ -77,7 +77,7 @@ class HistoryParts:
         metadata: Document = {
             "name": name,
             "labels": {HISTORY_LABEL: kind, HISTORY_START_LABEL: str(part.start)},
-            "annotations": {HISTORY_WRITE_ANNOTATION: part.write},
+            "annotations": {HISTORY_THROUGH_ANNOTATION: str(part.through)},
         }
         document = {
             "apiVersion": CONFIG_MAPS.api_version,
@@ -89,12 +89,9 @@ class HistoryParts:
         if part.version:
             metadata["resourceVersion"] = part.version
             path = CONFIG_MAPS.path(self._namespace, name)
-            answer = self._api.request("PUT", path, document, query=query)
+            self._api.request("PUT", path, document, query=query)
         else:
-            answer = self._api.request(
-                "POST", CONFIG_MAPS.path(self._namespace), document, query=query
-            )
-        return part._replace(version=answer["metadata"]["resourceVersion"])
+            self._api.request("POST", CONFIG_MAPS.path(self._namespace), document, query=query)
 
     def starts(self) -> Iterator[tuple[str, str, int]]:
         """Yield name, kind and start of all parts.
@@ -110,7 +107,8 @@ class HistoryParts:
         )
         for each in found["items"] or ():
             labels = each["metadata"].get("labels") or {}
-            yield each["metadata"]["name"], labels.get(HISTORY_LABEL, ""), _start(labels)
+            start = _seconds(labels, HISTORY_START_LABEL)
+            yield each["metadata"]["name"], labels.get(HISTORY_LABEL, ""), start
 
     def delete(self, name: str) -> None:
         """Delete a part; it may be gone already.
@@ -136,12 +134,12 @@ def stored_part(config_map: Document) -> StoredPart:
             continue
     return StoredPart(
         metadata.get("resourceVersion", ""),
-        _start(metadata.get("labels") or {}),
-        (metadata.get("annotations") or {}).get(HISTORY_WRITE_ANNOTATION, ""),
+        _seconds(metadata.get("labels"), HISTORY_START_LABEL),
+        max(_seconds(metadata.get("annotations"), HISTORY_THROUGH_ANNOTATION), 0),
         data,
     )
 
 
-def _start(labels: Mapping[str, str]) -> int:
-    text = labels.get(HISTORY_START_LABEL, "")
+def _seconds(texts: Mapping[str, str] | None, key: str) -> int:
+    text = (texts or {}).get(key, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else -1
