@@ -8,19 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.stats import t as student
 
-from walras.mechanisms.abacus.auction import Auction, AuctionError, run_auction
+from walras.mechanisms.abacus.auction import AuctionError
 from walras.mechanisms.abacus.estimation import (
     estimate_product_utility,
     estimate_utility,
     fit_non_negative,
     student_quantile,
 )
-
-Floats = NDArray[np.float64]
 
 
 @settings(max_examples=300, deadline=None)
@@ -41,17 +38,6 @@ def test_least_squares_are_scipys(rows: int, columns: int, seed: int, kind: int)
         assert ours.residual == pytest.approx(nnls(matrix, target)[1], abs=1e-9)
 
 
-def test_least_squares_have_no_slope_left() -> None:
-    """The conditions of Karush, Kuhn and Tucker on a problem with half of the weights at 0."""
-    random = np.random.default_rng(0)
-    matrix, target = random.standard_normal((30, 20)), random.standard_normal(30)
-    x = fit_non_negative(matrix, target).solution
-    slope = matrix.T @ (target - matrix @ x)
-    assert 3 < (x == 0).sum() < 17
-    assert (slope <= 1e-9).all()
-    np.testing.assert_allclose(slope[x > 0], 0, atol=1e-9)
-
-
 @pytest.mark.parametrize("probability", [0.6, 0.9, 0.975, 0.995])
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 30, 999])
 def test_quantiles_are_scipys(probability: float, freedom: int) -> None:
@@ -61,42 +47,6 @@ def test_quantiles_are_scipys(probability: float, freedom: int) -> None:
 
 def test_quantiles_of_very_many_runs_stay_on_the_safe_side() -> None:
     assert student_quantile(0.975, 10**6) == student_quantile(0.975, 1000) > 1.9599
-
-
-def runs_of_user_3(random: np.random.Generator, runs: int, noise: float) -> tuple[Floats, Floats]:
-    """Section 7.1.4: jobs of user 3 (true weights 6 : 1) run with different utilities submitted."""
-    ratios = np.array([[1, 4], [1, 2], [1, 1], [2, 1], [4, 1]])
-    rows = []
-    for run in range(runs):
-        submitted = np.vstack([[3, 2], [3, 8], ratios[run % 5]])
-        rows.append(run_auction(Auction([200, 200, 200], submitted)).shares[2])
-    shares = np.array(rows)
-    return shares, shares @ [6, 1] * (1 + noise * random.standard_normal(runs))
-
-
-def test_five_noisy_runs_find_the_papers_ratio() -> None:
-    """Section 7.1.4, Fig. 11a: ratios between 5 and 9 for a true 6, "usually".
-
-    The cluster's noise is not printed; 1.5 % stands in for it.
-    """
-    random = np.random.default_rng(11)
-    ratios = []
-    for _ in range(20):
-        found = estimate_utility(*runs_of_user_3(random, 5, 0.015)).weights
-        ratios.append(found[0] / found[1])
-    inside = sum(5 <= ratio <= 9 for ratio in ratios)
-    assert inside >= 13
-    assert 5.3 <= np.median(ratios) <= 7
-
-
-def test_more_runs_are_surer() -> None:
-    """Section 7.1.4, Fig. 11b."""
-    random = np.random.default_rng(1)
-    spread = []
-    for runs in (5, 20, 80):
-        found = [estimate_utility(*runs_of_user_3(random, runs, 0.02)).weights for _ in range(40)]
-        spread.append(np.std(found, axis=0).sum())
-    assert spread[0] > 1.5 * spread[1] > 2 * spread[2]
 
 
 @pytest.mark.parametrize("logarithmic", [False, True])

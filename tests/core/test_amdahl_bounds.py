@@ -10,11 +10,11 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from populations import draw_population
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.conditions import kkt_residual
 from walras.mechanisms.amdahl.equilibrium import Equilibrium, find_equilibrium
 from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
+from walras_studies.amdahl.populations import draw_population
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

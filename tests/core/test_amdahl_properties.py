@@ -10,13 +10,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from populations import draw_population
 from walras.market.admission import divide_by_shares
 from walras.market.snapshot import Entitlement
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.equilibrium import find_equilibrium
 from walras.mechanisms.amdahl.market import AmdahlMarket
 from walras.mechanisms.amdahl.upper_bound import maximise_progress
+from walras_studies.amdahl.populations import draw_population
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -133,28 +133,6 @@ def test_how_one_group_divides_its_part_is_no_concern_of_others(
         if leaf != split:
             assert after[leaf] == before[leaf]
     np.testing.assert_allclose(after[f"{split}.a"] + after[f"{split}.b"], before[split])
-
-
-def test_misreporting_gains_little_in_a_large_population_and_more_in_a_small_one() -> None:
-    """Section V: strategy-proof in the large. A user's best of twenty false reports of its F."""
-    gains = []
-    random = np.random.default_rng(0)
-    for users in (2, 40, 200):
-        market = draw_population(users, 1.0, 12, seed=users)
-        mine = market.user == 0
-        known = find_equilibrium(market)
-        honest = metrics.user_progress(market, known.cores)[0]
-        best = honest
-        for power in np.exp(random.uniform(-1, 1, (20, market.jobs))):
-            reported = np.where(mine, market.fraction**power, market.fraction)
-            lie = AmdahlMarket(
-                market.budgets, market.capacities, market.user, market.server, reported
-            )
-            cores = find_equilibrium(lie, start=known.prices).cores
-            best = max(best, metrics.user_progress(market, cores)[0])
-        gains.append(best / honest - 1)
-    assert gains[0] > 2e-3
-    assert max(gains[1:]) < 1e-3
 
 
 def test_the_examples_of_the_page_run() -> None:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from contention import (
-    BANDWIDTH,
     JOBS,
     additive,
     cache,
@@ -28,8 +27,6 @@ from contention import (
     saturating,
     two_resources,
 )
-from walras.mechanisms.cooper.colocation import penalties
-from walras.mechanisms.cooper.policies import stable_marriage_random
 from walras.mechanisms.cooper.prediction import (
     AGENT_MEAN,
     AGENT_VARIANCE,
@@ -41,7 +38,6 @@ from walras.mechanisms.cooper.prediction import (
 )
 from walras.mechanisms.cooper.preference import DisutilityError, preferences_right
 from walras_studies.cooper.corunner_filtering import FilteredPrediction, filter_by_corunner
-from walras_studies.cooper.rank_correlation import spearman
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,35 +71,22 @@ def by_default(measured: Floats) -> Floats:
     return predict(measured).disutility
 
 
-def by_corunner(measured: Floats) -> Floats:
-    return filter_by_corunner(measured).disutility
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize(
-    ("density", "populations", "least"),
-    [
-        (0.02, 300, 0.001),
-        (0.05, 60, 0.01),
-        (0.1, 30, 0.025),
-        (0.25, 15, 0.04),
-        (0.5, 10, 0.04),
-        (0.75, 10, 0.03),
-        (0.9, 10, 0.01),
-    ],
+    ("density", "populations", "least"), [(0.05, 60, 0.01), (0.25, 15, 0.04), (0.75, 10, 0.03)]
 )
 def test_has_more_preferences_right_than_the_column_mean_at_every_density(
     world: Callable[[Generator, int], Floats], density: float, populations: int, least: float
 ) -> None:
-    """The margin is largest in the middle: at 2 %, 8 of 400 pairs, little can be known."""
+    """The margin is largest in the middle: where little is measured, little can be known."""
     gain = np.diff(right(world, density, [column_means, by_default], populations), axis=1)
     assert gain.mean() > least
 
 
 @pytest.mark.parametrize(
     ("density", "populations", "least"),
-    [(0.02, 300, -0.001), (0.1, 30, 0.0), (0.25, 15, 0.25), (0.5, 10, 0.15), (0.75, 10, 0.08)],
+    [(0.02, 300, -0.001), (0.25, 15, 0.25), (0.75, 10, 0.08)],
 )
 def test_sees_opposed_tastes_once_there_is_enough_to_see(
     density: float, populations: int, least: float
@@ -111,44 +94,6 @@ def test_sees_opposed_tastes_once_there_is_enough_to_see(
     """Here it is wrong that all agents feel alike, which costs a thousandth at most at 2 %."""
     gain = np.diff(right(opposed, density, [column_means, by_default], populations), axis=1)
     assert gain.mean() > least
-
-
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("density", [0.02, 0.25, 0.9])
-def test_predicts_more_than_the_column_mean_among_many_agents_too(
-    world: Callable[[Generator, int], Floats], density: float
-) -> None:
-    mean, ours = right(world, density, [column_means, by_default], 1, n=200)[0]
-    assert ours > mean
-
-
-def test_is_ahead_of_the_papers_filtering_at_every_density() -> None:
-    for density in (0.05, 0.25, 0.5, 0.75):
-        for world in (product, two_resources, cache, saturating):
-            theirs, ours = right(world, density, [by_corunner, by_default], 10).mean(axis=0)
-            assert ours > theirs
-
-
-@pytest.mark.parametrize(
-    ("world", "quarter", "three_quarters"),
-    [
-        (product, 0.95, 0.99),
-        (two_resources, 0.85, 0.97),
-        (cache, 0.88, 0.96),
-        (noisy, 0.83, 0.94),
-        (saturating, 0.81, 0.93),
-    ],
-)
-def test_reaches_the_papers_accuracy(
-    world: Callable[[Generator, int], Floats], quarter: float, three_quarters: float
-) -> None:
-    """VI-C, fig. 12: 83 % of preferences right with 25 % of pairs profiled, 95 % with 75 %.
-
-    On worlds that stand in for the paper's measurements. In the last two, noise that no predictor
-    can know turns a few percent of the preferences; they come within two points.
-    """
-    assert right(world, 0.25, [by_default], 20).mean() > quarter
-    assert right(world, 0.75, [by_default], 20).mean() > three_quarters
 
 
 @pytest.mark.parametrize(("density", "short"), [(0.25, 0.04), (0.75, 0.01)])
@@ -173,29 +118,6 @@ def test_accuracy_rises_with_the_pairs_profiled() -> None:
         accuracy = [right(world, d, [by_default], 10).mean() for d in (0.1, 0.25, 0.5, 0.75, 1.0)]
         assert accuracy == sorted(accuracy)
         assert accuracy[-1] == 1
-
-
-def test_colocations_are_as_fair_with_predicted_as_with_known_preferences() -> None:
-    """VI-C: the same desiderata with filtering as with an oracle; 400 agents, 25 % of job pairs.
-
-    Fair is that jobs which demand more bandwidth lose more on average (VI-A), under SMR.
-    """
-    fairness, loss = [], []
-    for seed in range(10):
-        draw = np.random.default_rng(seed)
-        truth = saturating(draw, JOBS)
-        job = draw.integers(0, JOBS, 400)
-        agents = np.ix_(job, job)
-        for opinion in (truth, by_default(sample(draw, truth, 0.25))):
-            partner = stable_marriage_random(opinion[agents], seed).partner
-            lost = penalties(truth[agents], partner)
-            by_job = np.bincount(job, lost, JOBS) / np.bincount(job, minlength=JOBS)
-            fairness.append(spearman(by_job, BANDWIDTH))
-            loss.append(lost.mean())
-    oracle, ours = np.reshape(fairness, (10, 2)).mean(axis=0)
-    assert oracle > 0.85
-    assert ours > oracle - 0.05
-    assert np.ptp(np.reshape(loss, (10, 2)).mean(axis=0)) < 0.015
 
 
 def test_recovers_the_pure_product_from_a_tenth_of_it() -> None:
@@ -349,15 +271,6 @@ def test_equal_measurements_predict_the_same_everywhere(value: float) -> None:
     measured = np.full((6, 5), np.nan)
     measured[0, 1] = measured[2, 3] = measured[4, 4] = value
     assert predict(measured).disutility == pytest.approx(value)
-
-
-def test_one_user_of_many_servers_and_many_users_of_one() -> None:
-    row = np.linspace(0, 0.5, 3000)[None]
-    row[0, ::2] = np.nan
-    for measured in (row, row.T):
-        prediction = predict(measured)
-        assert prediction.disutility.shape == measured.shape
-        assert np.isfinite(prediction.disutility).all()
 
 
 def test_no_agents_need_no_prediction() -> None:
