@@ -11,14 +11,15 @@ import os
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from measured_pods import MeasuredPods
 from real_pods import TREE
-from waiting import PATIENCE
+from waiting import PATIENCE, eventually
 from walras_agent.cpuset import CpuSet
 from walras_agent.enforce import CpuEnforcer
 from walras_agent.journal import Journal
@@ -88,10 +89,16 @@ while True:
 
 @dataclass
 class Agent:
-    """The agent's loop over one pod, which holds two CPUs."""
+    """The agent's loop over one pod, which holds two CPUs.
+
+    Its clock goes on only where it would wait, so that no slow answer of a busy machine is judged;
+    where speeds are (``real_time``), it is the machine's.
+    """
 
     pods: MeasuredPods
     folder: Path
+    real_time: bool = False
+    played_time: float = 0.0
     used: set[tuple[int, ...]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -108,7 +115,28 @@ class Agent:
         self.reconciler = Reconciler(enforcer, memory, nodes, lambda: known, lambda: "")
         self.reconciler.offer(NodePlan(1, "enforce", (EnforcedGrant("aa", "default/aa", 2000),)))
         instruments = Instruments(self.pods.tree, self.pods.layout, lambda: CpuSet(CPUS))
-        self.profiler = Profiler(instruments.open)
+        self.profiler = Profiler(lambda asked: replace(instruments.open(asked), clock=self.clock))
+
+    def clock(self) -> float:
+        return time.monotonic() if self.real_time else self.played_time
+
+    def wait(self, until: float) -> None:
+        """Wait until a time, by the played clock for some progress of the program instead."""
+        if self.real_time:
+            time.sleep(max(0.0, until - time.monotonic()))
+        elif until > self.played_time:
+            self.goes_on(times=3)  # the next text may be older than the last reading
+            self.played_time = until
+
+    def tells_other_than(self, told: str) -> bool:
+        return (self.folder / "root" / "progress").read_text() != told
+
+    def goes_on(self, times: int) -> None:
+        """Wait until the program has told of progress some times."""
+        file = self.folder / "root" / "progress"
+        for _ in range(times):
+            told = file.read_text()
+            assert eventually(partial(self.tells_other_than, told))
 
     def start(self, workers: int, *, computes: bool) -> None:
         root = self.folder / "root"
@@ -118,6 +146,7 @@ class Agent:
         self.process = self.pods.run("aa", *argv)
         assert self.process.stdout is not None
         port = int(self.process.stdout.readline())
+        assert eventually((root / "progress").exists)
         self.page = HttpSource("127.0.0.1", port, "/metrics", "steps_total")
 
     @property
@@ -126,40 +155,44 @@ class Agent:
 
     def turn(self, request: MeasurementRequest | None) -> float | None:
         """One turn of the loop; returns when the next is due."""
-        now = time.monotonic()
+        now = self.clock()
         self.profiler.offer(request, now)
         status = self.reconciler.step(now, self.profiler.limits(now))
-        self.profiler.update(status, time.monotonic())
+        self.profiler.update(status, self.clock())
         assert not status.failures, status.failures
         self.used.add(self.affinity)
-        return self.profiler.next_wake(time.monotonic())
+        return self.profiler.next_wake(self.clock())
 
     def measure(self, request: MeasurementRequest) -> MeasurementReport:
         """Go round until nothing more is due."""
         while (wake := self.turn(request)) is not None:
-            time.sleep(max(0.0, wake - time.monotonic()))
+            self.wait(wake)
         report = self.profiler.report
         assert report is not None
         return report
 
 
 @contextmanager
-def pod_of(workers: int, folder: Path, *, computes: bool = False) -> Iterator[Agent]:
+def pod_of(
+    workers: int, folder: Path, *, computes: bool = False, real_time: bool = False
+) -> Iterator[Agent]:
     """Run a pod of some processes that compute or only wait, and yield an agent for it."""
     assert TREE is not None
     folder.mkdir()
     pods = MeasuredPods(TREE)
     try:
-        agent = Agent(pods, folder)
+        agent = Agent(pods, folder, real_time)
         agent.start(workers, computes=computes)
         yield agent
     finally:
         pods.close()
 
 
-def measured(source: str, workers: int, folder: Path, *, computes: bool) -> MeasurementReport:
+def measured(
+    source: str, workers: int, folder: Path, *, computes: bool, real_time: bool = False
+) -> MeasurementReport:
     """Measure a program with a number of workers by one source of progress."""
-    with pod_of(workers, folder, computes=computes) as agent:
+    with pod_of(workers, folder, computes=computes, real_time=real_time) as agent:
         progress = {"cpuTime": None, "file": FileSource("/progress"), "http": agent.page}[source]
         request = MeasurementRequest("r", "aa", sample_seconds=0.3, repeats=2, progress=progress)
         report = agent.measure(request)
@@ -191,8 +224,8 @@ def test_program_is_measured_on_one_core_and_on_all_of_its_own(
 def test_program_with_two_workers_is_more_parallel_than_with_one(
     tmp_path: Path, source: str
 ) -> None:
-    two = measured(source, 2, tmp_path / "two", computes=True)
-    one = measured(source, 1, tmp_path / "one", computes=True)
+    two = measured(source, 2, tmp_path / "two", computes=True, real_time=True)
+    one = measured(source, 1, tmp_path / "one", computes=True, real_time=True)
     assert two.fit is not None
     assert one.fit is not None
     assert two.fit.mean > one.fit.mean
@@ -200,8 +233,7 @@ def test_program_with_two_workers_is_more_parallel_than_with_one(
 
 def start_measuring(agent: Agent) -> None:
     """Go round until the pod is down to one core."""
-    deadline = time.monotonic() + 20
-    while agent.affinity != (CPUS[0],) and time.monotonic() < deadline:
+    for _ in range(3):  # to learn of its cores, to move, and to see that it has moved
         agent.turn(MeasurementRequest("r", "aa"))
     assert agent.affinity == (CPUS[0],)
 
@@ -218,7 +250,7 @@ def test_agent_that_forgot_its_measurement_gives_the_cores_back(tmp_path: Path) 
 def test_pod_that_ends_while_it_is_measured(tmp_path: Path) -> None:
     with pod_of(1, tmp_path / "node") as agent:
         start_measuring(agent)
-    now = time.monotonic()
+    now = agent.clock()
     agent.profiler.update(agent.reconciler.step(now, agent.profiler.limits(now)), now)
     assert agent.profiler.report is not None
     assert agent.profiler.report.state == "Failed"
