@@ -15,7 +15,7 @@ import yaml
 
 from another_user import NOBODY, another_user
 from cgroup_folders import cgroups_named
-from command_line import processes_with, start, walras
+from command_line import processes_with, start, walras, walras_here
 from page_fields import untold
 from waiting import PATIENCE, eventually
 from walras.speedup import diagnosis
@@ -71,7 +71,7 @@ class Folder:
         new.write_text(yaml.safe_dump_all(documents))
         new.rename(self.file)
 
-    def job(self, name: str, user: str, seconds: float = 2.0, **spec: Any) -> dict[str, Any]:
+    def job(self, name: str, user: str, seconds: float = 0.5, **spec: Any) -> dict[str, Any]:
         command = ["python3", "work.py", "{threads}", "{fraction}", str(seconds), self.token]
         return document("MarketJob", name, entitlement=user, command=command, **spec)
 
@@ -149,7 +149,7 @@ def test_two_users_get_a_core_each_and_their_threads_stay_on_it(
         assert 0.999 <= outcome["entitledCores"] <= 2.001
     for job in result["jobs"]:
         assert job["phase"] == "done"
-        assert job["cpuSeconds"] > 1.5
+        assert job["cpuSeconds"] > 0.4
 
 
 @needs_two_cpus
@@ -157,8 +157,8 @@ def test_what_is_left_when_a_job_ends_goes_to_the_others(folder: Folder) -> None
     folder.write(
         user("ada", 1),
         user("bob", 1),
-        folder.job("short", "ada", 0.5, parallelFraction="0.9"),
-        folder.job("long", "bob", 4.0, parallelFraction="0.9"),
+        folder.job("short", "ada", 0.3, parallelFraction="0.9"),
+        folder.job("long", "bob", 2.0, parallelFraction="0.9"),
     )
     result = run_json(folder, "--logs", str(folder.path / "logs"))
     machine = CpuSet.parse(result["machine"]["cpus"])
@@ -169,10 +169,10 @@ def test_what_is_left_when_a_job_ends_goes_to_the_others(folder: Folder) -> None
     assert after["held"] == result["machine"]["cores"]
 
 
-def measured_alone(folder: Folder, *options: str) -> dict[str, Any]:
+def measured_alone(folder: Folder, seconds: float, *options: str) -> dict[str, Any]:
     """Run a job of unknown speedup, and compare with what proportional sharing gives it."""
     samples = {"samples": ["10%", "20%", "30%"]}
-    folder.write(user("ada", 1), folder.job("one", "ada", 3.0, data=samples))
+    folder.write(user("ada", 1), folder.job("one", "ada", seconds, data=samples))
     result = run_json(folder, "--compare", *options)
     (job,) = result["jobs"]
     assert used_if_reliable(job)
@@ -195,7 +195,7 @@ def used_if_reliable(job: dict[str, Any]) -> bool:
 @pytest.mark.speed
 @needs_two_cpus
 def test_predictions_are_near_what_comes_to_pass(folder: Folder) -> None:
-    job = measured_alone(folder)
+    job = measured_alone(folder, 3.0)
     assert job["source"] == "measured"
     assert job["proportionalSeconds"] == pytest.approx(job["predictedSeconds"])
     assert 0 < job["fraction"] <= 1
@@ -207,7 +207,7 @@ def test_predictions_are_near_what_comes_to_pass(folder: Folder) -> None:
 @needs_two_cpus
 def test_speedups_are_measured_kept_and_used_again(folder: Folder) -> None:
     profiles = folder.path / "profiles.yaml"
-    job = measured_alone(folder, "--save-profiles", str(profiles))
+    job = measured_alone(folder, 0.5, "--save-profiles", str(profiles))
     assert 0 <= job["fraction"] <= 1
     used = job["source"] == "measured"
     for figure in ("measuredSpeedup", "predictedSeconds") if used else ():
@@ -433,7 +433,7 @@ def _read(number: int) -> str:
 @needs_two_cpus
 def test_a_job_that_arrives_unknown_is_measured_on_what_it_is_given(folder: Folder) -> None:
     one = folder.job("one", "ada", 60.0, parallelFraction="0.9")
-    two = folder.job("two", "ada", 2.0, data={"samples": ["10%", "20%"]})
+    two = folder.job("two", "ada", 1.0, data={"samples": ["10%", "20%"]})
     folder.write(user("ada", 1), one)
     with start("local", "run", "-o", "json", folder.file) as process:
         await_jobs(folder, process, 1)
@@ -530,7 +530,7 @@ def test_outputs_that_cannot_be_written_are_refused_before_jobs_start(
     folder: Folder, option: str, path: str, problem: str
 ) -> None:
     folder.write(user("ada", 1), folder.job("one", "ada", parallelFraction="0.9"))
-    done = walras("local", "run", option, str(folder.path / path), folder.file)
+    done = walras_here("local", "run", option, str(folder.path / path), folder.file)
     assert done.returncode == 2
     assert problem in done.stderr
     assert "started" not in done.stderr
@@ -550,7 +550,7 @@ def test_a_program_that_fails_while_it_is_profiled_starts_nothing(folder: Folder
 
 def test_bad_documents_are_named_and_nothing_starts(folder: Folder) -> None:
     folder.write(user("ada", -1), folder.job("one", "ada", parallelFraction="0.9"))
-    done = walras("local", "run", folder.file)
+    done = walras_here("local", "run", folder.file)
     assert done.returncode == 2
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
@@ -564,7 +564,7 @@ def test_all_cores_reserved_is_refused(folder: Folder) -> None:
         user("ada", 1),
         folder.job("one", "ada", parallelFraction="0.9"),
     )
-    done = walras("local", "run", folder.file)
+    done = walras_here("local", "run", folder.file)
     assert done.returncode == 2
     assert "Market default: spec.cores.reservedCores: is 4096; this machine has" in done.stderr
 
@@ -575,16 +575,21 @@ def test_a_job_that_needs_more_cores_than_there_are_is_refused(folder: Folder) -
         folder.job("one", "ada", parallelFraction="0.9"),
         folder.job("two", "ada", parallelFraction="0.9", minCores=4096),
     )
-    done = walras("local", "run", folder.file)
+    done = walras_here("local", "run", folder.file)
     assert done.returncode == 2
     assert "MarketJob default/two: spec.minCores: is 4096; this machine sells" in done.stderr
     assert folder.left() == []
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)]
+    ("number", "status", "pin"),
+    [
+        (signal.SIGINT, 130, "auto"),
+        (signal.SIGTERM, 130, "affinity"),
+        (signal.SIGKILL, -9, "auto"),
+        (signal.SIGKILL, -9, "affinity"),
+    ],
 )
-@pytest.mark.parametrize("pin", ["auto", "affinity"])
 def test_no_process_and_no_cgroup_outlives_the_run(
     folder: Folder, number: signal.Signals, status: int, pin: str
 ) -> None:
@@ -607,7 +612,7 @@ def test_no_process_and_no_cgroup_outlives_the_run(
 
 
 def test_help_teaches() -> None:
-    done = walras("local", "run", "--help")
+    done = walras_here("local", "run", "--help")
     assert done.returncode == 0
     for word in ("Entitlement", "--compare", "Examples:", "Exit codes:"):
         assert word in done.stdout

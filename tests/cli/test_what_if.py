@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 import yaml
 
-from command_line import WALRAS, walras
+from command_line import walras_here as walras
 from walras.market.snapshot import CoreMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-pytestmark = pytest.mark.system
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLUSTER = EXAMPLES / "what-if/cluster.yaml"
@@ -128,13 +125,7 @@ def test_waiting_pods_are_placed_in_pairs(tmp_path: Path) -> None:
 
 
 def test_standard_input_and_positional_files_are_read() -> None:
-    done = subprocess.run(
-        [*WALRAS, "what-if", "-f", "-", "-o", "yaml"],
-        input=CLUSTER.read_text(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = walras("what-if", "-f", "-", "-o", "yaml", stdin=CLUSTER.read_text())
     assert yaml.safe_load(done.stdout) == result_of(str(CLUSTER))
 
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from walras.mechanisms.abacus.auction import Auction, AuctionError, AuctionOutcome, run_auction
-from walras.mechanisms.price_anticipating.market import ShareMarket
-from walras.mechanisms.price_anticipating.nash import find_nash
 from walras_studies.abacus.concave_auction import optimize_job, run_concave_auction
 
 Floats = NDArray[np.float64]
@@ -33,14 +31,6 @@ class Weighted:
 
     def marginal(self, job: int, shares: Floats) -> Floats:
         return np.asarray(self.weights[job] / (shares if self.logarithmic else 1.0))
-
-
-class SquareRoots(Weighted):
-    def value(self, job: int, shares: Floats) -> float:
-        return float(self.weights[job] @ np.sqrt(shares))
-
-    def marginal(self, job: int, shares: Floats) -> Floats:
-        return np.asarray(self.weights[job] / (2 * np.sqrt(shares)))
 
 
 def population(jobs: int, *, logarithmic: bool = False, seed: int = 1) -> Auction:
@@ -74,12 +64,6 @@ def contested(auction: Auction) -> NDArray[np.bool_]:
     return np.asarray(((auction.weights > 0) * auction.limits).sum(axis=0) > 1)
 
 
-def shares_of(sub_budgets: Floats, alpha: float) -> Floats:
-    """Equation 1, for sub-budgets that are all positive."""
-    powers = sub_budgets**alpha
-    return np.asarray(powers / powers.sum(axis=0))
-
-
 def utility_of_split(auction: Auction, outcome: AuctionOutcome, job: int, split: Floats) -> float:
     """Utility of one job that divides its budget by itself while the others stay."""
     bids = np.array(outcome.sub_budgets)
@@ -101,20 +85,6 @@ def test_sub_budgets_of_the_example_are_64_and_36() -> None:
     found = optimize_job(0, 100, bids, np.array([own, others]), utilities)
     np.testing.assert_allclose(found, [64, 36], atol=0.5)
     assert found.sum() == pytest.approx(100)
-
-
-def test_first_move_of_the_example_takes_two_applications_of_algorithm_2() -> None:
-    """Fig. 4 prints (62, 38) for job 1 against even splits; once gives (60, 40), twice that."""
-    utilities = Weighted(np.array([[3, 2], [1, 1]]))
-    bids = np.array([True, True])
-    for others in (17.0, 20.0):  # Fig. 2 has 17.8 and 19.4 in the end
-        powers = np.array([np.sqrt([50.0, 50.0]), [others, others]])
-        once = optimize_job(0, 100, bids, powers, utilities)
-        np.testing.assert_allclose(once, [60, 40])
-        powers[0] = np.sqrt(once)
-        np.testing.assert_allclose(
-            optimize_job(0, 100, bids, powers, utilities), [62, 38], atol=0.5
-        )
 
 
 @settings(max_examples=200, deadline=None)
@@ -140,23 +110,6 @@ def test_budgets_are_spent_and_resources_shared_out(auction: Auction) -> None:
         expected = powers[:, column] / powers[:, column].sum()
         near = 1e-5 if auction.limited else 1e-9  # the last round may leave a bid above its limit
         np.testing.assert_allclose(result.shares[:, column], expected, atol=near)
-
-
-@settings(max_examples=100, deadline=None)
-@given(auctions(), st.integers(0, 2**32 - 1))
-def test_utility_is_concave_in_the_sub_budgets(auction: Auction, seed: int) -> None:
-    """Lemma 1: between two divisions of a budget, utility is at least between theirs."""
-    random = np.random.default_rng(seed)
-    result = run_auction(auction)
-    bids = result.sub_budgets[0] > 0
-    if not bids.any():
-        return
-    one, other = np.zeros((2, len(bids)))
-    one[bids], other[bids] = auction.budgets[0] * random.dirichlet(np.ones(bids.sum()), 2)
-    ends = [utility_of_split(auction, result, 0, split) for split in (one, other)]
-    for part in (0.1, 0.5, 0.9):
-        between = utility_of_split(auction, result, 0, part * one + (1 - part) * other)
-        assert between >= part * ends[0] + (1 - part) * ends[1] - 1e-9
 
 
 @pytest.mark.parametrize("logarithmic", [False, True])
@@ -192,49 +145,6 @@ def test_no_job_gains_by_dividing_its_budget_itself(auction: Auction, seed: int)
             assert found <= result.utilities[job] + (result.gains[job] + 1e-9) * worth
 
 
-def replace_budgets(auction: Auction, budgets: Floats) -> Auction:
-    return Auction(
-        budgets,
-        auction.weights,
-        logarithmic=auction.logarithmic,
-        alpha=auction.alpha,
-        limits=auction.limits,
-    )
-
-
-@settings(max_examples=100, deadline=None)
-@given(auctions(), st.floats(1.01, 10), st.integers(0, 5))
-def test_a_larger_budget_never_lowers_utility(auction: Auction, factor: float, job: int) -> None:
-    """Lemma 4, and not only while the others stay: also when they answer."""
-    job %= len(auction.budgets)
-    budgets = np.array(auction.budgets)
-    budgets[job] *= factor
-    richer = replace_budgets(auction, budgets)
-    before = run_auction(auction, tolerance=1e-8, max_iterations=3000)
-    after = run_auction(richer, tolerance=1e-8, max_iterations=3000)
-    slack = 1e-6 * auction.weights[job].sum()
-    assert after.utilities[job] >= before.utilities[job] - slack
-
-
-@settings(max_examples=100, deadline=None)
-@given(auctions(), st.integers(0, 2**32 - 1))
-def test_false_weights_gain_nothing_while_the_others_stay(auction: Auction, seed: int) -> None:
-    """Theorem 2 as its proof has it: the split that false weights lead to is not a better one."""
-    result = run_auction(auction, tolerance=1e-8, max_iterations=3000)
-    random = np.random.default_rng(seed)
-    bids = result.sub_budgets[0] > 0
-    if not bids.any():
-        return
-    false = auction.weights[0] * np.exp(random.standard_normal(auction.weights.shape[1]))
-    own = np.array(result.sub_budgets)
-    for _ in range(30):  # Algorithm 2 for job 0 alone, with the false weights
-        powers = np.where(own > 0, own, 1.0) ** auction.alpha * (own > 0)
-        lie = Weighted(np.array([false]), logarithmic=bool(auction.logarithmic[0]))
-        own[0] = optimize_job(0, auction.budgets[0], bids, powers, lie)
-    slack = (result.gains[0] + 1e-9) * auction.weights[0].sum()
-    assert utility_of_split(auction, result, 0, own[0]) <= result.utilities[0] + slack
-
-
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("alpha", [0.3, 0.5, 1.0])
 def test_every_job_divides_its_budget_as_a_general_optimiser_would(seed: int, alpha: float) -> None:
@@ -256,92 +166,6 @@ def test_every_job_divides_its_budget_as_a_general_optimiser_would(seed: int, al
         )
         assert result.utilities[job] >= -best.fun - 1e-7
         np.testing.assert_allclose(result.sub_budgets[job], best.x, atol=1e-3)
-
-
-@pytest.mark.parametrize("logarithmic", [False, True])
-@pytest.mark.parametrize("alpha", [0.0, 0.25, 0.5, 0.9])
-def test_utilities_as_functions_lead_to_the_same_shares(alpha: float, *, logarithmic: bool) -> None:
-    """Algorithm 2 as corrected, in NumPy, against the kernel's larger steps."""
-    plain = population(12, logarithmic=logarithmic)
-    auction = Auction(plain.budgets, plain.weights, logarithmic=logarithmic, alpha=alpha)
-    ours = run_auction(auction, tolerance=1e-8)
-    as_printed = run_concave_auction(
-        auction.budgets,
-        4,
-        Weighted(auction.weights, logarithmic=logarithmic),
-        alpha=alpha,
-        tolerance=1e-8,
-    )
-    assert ours.converged
-    assert as_printed.converged
-    np.testing.assert_allclose(ours.shares, as_printed.shares, atol=1e-6)
-    np.testing.assert_allclose(ours.utilities, as_printed.utilities, rtol=1e-5)
-
-
-def test_any_concave_utility_finds_its_best_division() -> None:
-    """Section 3: sums of non-decreasing concave functions, here square roots."""
-    random = np.random.default_rng(2)
-    roots = SquareRoots(random.uniform(0.5, 2, (5, 3)))
-    result = run_concave_auction(random.uniform(1, 2, 5), 3, roots, tolerance=1e-9)
-    assert result.converged
-    for job, own in enumerate(result.sub_budgets):
-        for other in own.sum() * random.dirichlet(np.ones(3), 200):
-            bids = np.array(result.sub_budgets)
-            bids[job] = other
-            assert roots.value(job, shares_of(bids, 0.5)[job]) <= result.utilities[job] + 1e-8
-
-
-def test_theorem_1_holds_for_small_alpha_from_anywhere() -> None:
-    random = np.random.default_rng(0)
-    for _ in range(100):
-        jobs, resources = random.integers(2, 8, 2)
-        auction = Auction(
-            np.exp(2 * random.standard_normal(jobs)),
-            np.exp(2 * random.standard_normal((jobs, resources))),
-            alpha=random.uniform(0, 0.5),
-        )
-        start = random.random((jobs, resources)) * (random.random((jobs, resources)) < 0.5)
-        one = run_auction(auction, tolerance=1e-9)
-        other = run_auction(auction, tolerance=1e-9, start=start)
-        assert one.converged
-        assert other.converged
-        np.testing.assert_allclose(one.shares, other.shares, atol=1e-6)
-
-
-def test_at_alpha_0_jobs_share_what_they_want_alike() -> None:
-    """Section 4.2; a job that does not want a resource is no part of it."""
-    result = run_auction(Auction([1, 5, 9], [[1, 2], [3, 1], [0, 1]], alpha=0))
-    np.testing.assert_allclose(result.shares, [[1 / 2, 1 / 3], [1 / 2, 1 / 3], [0, 1 / 3]])
-    near = run_auction(Auction([1, 5, 9], [[1, 2], [3, 1], [0, 1]], alpha=1e-6))
-    np.testing.assert_allclose(result.shares, near.shares, atol=1e-5)
-
-
-def test_at_alpha_1_linear_jobs_play_the_proportional_share_game() -> None:
-    random = np.random.default_rng(5)
-    budgets, weights = random.uniform(0.5, 2, 8), random.uniform(0.1, 2, (8, 5))
-    ours = run_auction(Auction(budgets, weights, alpha=1), tolerance=1e-9)
-    game = find_nash(ShareMarket(budgets, weights), tolerance=1e-10, max_iterations=1000)
-    assert ours.converged
-    np.testing.assert_allclose(ours.shares, game.shares, atol=1e-4)
-    np.testing.assert_allclose(ours.utilities, game.utilities, rtol=1e-5)
-
-
-def test_at_alpha_1_a_job_may_want_nothing_of_a_dear_resource() -> None:
-    auction = Auction([1, 1, 1], np.array([[1, 0.01], [2, 1], [2, 1]]), alpha=1)
-    result = run_auction(auction, tolerance=1e-9)
-    assert result.converged
-    assert result.shares[0, 1] < 1e-12
-    assert result.sub_budgets[0, 1] > 0
-
-
-def test_a_bid_of_zero_does_not_stay_there() -> None:
-    auction = population(8)
-    start = np.zeros((8, 4))
-    start[:, 0] = auction.budgets
-    result = run_auction(auction, tolerance=1e-9, start=start)
-    expected = run_auction(auction, tolerance=1e-9)
-    np.testing.assert_allclose(result.shares, expected.shares, atol=1e-7)
-    assert (result.sub_budgets > 1).all()
 
 
 def test_the_last_auction_is_a_good_start_when_a_job_comes() -> None:
@@ -396,13 +220,6 @@ def test_a_job_at_its_limit_spends_the_rest_of_its_budget_elsewhere() -> None:
     assert bounded.utilities[1] > plain.utilities[1]
 
 
-def test_what_is_enough_for_all_is_free() -> None:
-    result = run_auction(Auction([1, 5], np.ones((2, 2)), limits=[[0.4, 1.0], [0.6, 1.0]]))
-    np.testing.assert_allclose(result.shares[:, 0], [0.4, 0.6])
-    assert not result.sub_budgets[:, 0].any()
-    assert result.sub_budgets[:, 1] == pytest.approx([1, 5])
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_jobs_divide_budgets_within_limits_as_a_general_optimiser_would(seed: int) -> None:
     """Lemma 2 with limits: no division that a general method finds is better by 1e-6."""
@@ -439,12 +256,6 @@ def test_limits_hold_at_every_exponent(alpha: float) -> None:
     np.testing.assert_allclose(result.shares.sum(axis=0), np.minimum(limits.sum(axis=0), 1))
 
 
-def test_two_jobs_divide_a_thousand_resources() -> None:
-    weights = np.random.default_rng(0).uniform(0.5, 2, (2, 1000))
-    result = run_auction(Auction([1, 3], weights))
-    assert result.converged
-
-
 @pytest.mark.parametrize("unit", [1e-12, 1e12])
 def test_units_of_money_and_utility_do_not_matter(unit: float) -> None:
     plain = population(32)
@@ -464,11 +275,6 @@ def test_rich_and_poor_jobs_meet_without_losing_digits(alpha: float, *, logarith
     assert np.isfinite(result.utilities).all()
     np.testing.assert_allclose(result.sub_budgets.sum(axis=1), auction.budgets, rtol=1e-9)
     assert (result.shares > 0).all()
-
-
-def test_the_same_auction_gives_the_same_bits() -> None:
-    one, other = (run_auction(population(40)).sub_budgets for _ in range(2))
-    assert one.tobytes() == other.tobytes()
 
 
 def test_too_few_rounds_are_told() -> None:

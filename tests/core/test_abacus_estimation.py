@@ -45,38 +45,6 @@ def test_quantiles_are_scipys(probability: float, freedom: int) -> None:
     assert student_quantile(probability, freedom) == pytest.approx(expected, rel=1e-10)
 
 
-def test_quantiles_of_very_many_runs_stay_on_the_safe_side() -> None:
-    assert student_quantile(0.975, 10**6) == student_quantile(0.975, 1000) > 1.9599
-
-
-@pytest.mark.parametrize("logarithmic", [False, True])
-def test_runs_without_noise_give_the_weights(*, logarithmic: bool) -> None:
-    random = np.random.default_rng(0)
-    shares = random.uniform(0.05, 0.6, (6, 3))
-    weights = np.array([2.0, 0.5, 1.25])
-    measured = (np.log(shares) if logarithmic else shares) @ weights
-    found = estimate_utility(shares, measured, logarithmic=logarithmic)
-    np.testing.assert_allclose(found.weights, weights, rtol=1e-9)
-    np.testing.assert_allclose(found.upper, weights, rtol=1e-6)
-    assert found.deviation == pytest.approx(0, abs=1e-9)
-
-
-def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    random = np.random.default_rng(3)
-    shares = random.uniform(0.05, 0.6, (8, 3))
-    weights = np.array([2.0, 0.0, 1.0])
-    inside = np.zeros(3)
-    trials = 1000
-    for _ in range(trials):
-        measured = shares @ weights + 0.1 * random.standard_normal(8)
-        found = estimate_utility(shares, measured, confidence=0.9)
-        assert (found.lower <= found.weights).all()
-        assert (found.weights <= found.upper).all()
-        inside += (found.lower <= weights) & (weights <= found.upper)
-    assert (inside / trials >= 0.87).all()
-    assert (inside / trials)[[0, 2]].max() <= 0.93  # not because they are too wide
-
-
 def test_products_in_an_unknown_unit_give_their_powers() -> None:
     """Section 5 with logarithms: the unit of a run's utility is the only thing not identified."""
     random = np.random.default_rng(0)

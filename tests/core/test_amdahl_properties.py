@@ -16,7 +16,6 @@ from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.equilibrium import find_equilibrium
 from walras.mechanisms.amdahl.market import AmdahlMarket
 from walras.mechanisms.amdahl.upper_bound import maximise_progress
-from walras_studies.amdahl.populations import draw_population
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -140,49 +139,3 @@ def test_the_examples_of_the_page_run() -> None:
     shown = doctest.testfile(str(page), module_relative=False)
     assert shown.attempted == 5
     assert shown.failed == 0
-
-
-def bid_as_printed(market: AmdahlMarket, bids: Floats, *, power: float) -> Floats:
-    """Bid 2000 times in proportion to sqrt(f p) w**power s (V-E prints power 1; KKT says 1/2)."""
-    for _ in range(2000):
-        prices = market.sum_by_server(bids) / market.capacities
-        price = prices[market.server]
-        speedup = metrics.speedups(market, bids / price)
-        worth = np.sqrt(market.fraction * price) * market.work**power * speedup
-        bids = (market.budgets / market.sum_by_user(worth))[market.user] * worth
-    return bids
-
-
-def shortfall(market: AmdahlMarket, bids: Floats) -> float:
-    """Return by how much the worst-off user's utility is below its best at the bids' prices.
-
-    Any lambda bounds the best purchase from above: lambda b + sum max_x (w s(x) - lambda p x).
-    """
-    price = (market.sum_by_server(bids) / market.capacities)[market.server]
-    f, w = market.fraction, market.work
-    done = market.sum_by_user(metrics.job_progress(market, bids / price))
-    best = np.full(len(market.budgets), np.inf)
-    for worth in np.geomspace(1e-2, 1e2, 2000):
-        x = np.maximum(np.sqrt(w * f / (worth * price)) - f, 0) / (1 - f)
-        surplus = w * x / (f + (1 - f) * x) - worth * price * x
-        best = np.minimum(best, worth * market.budgets + market.sum_by_user(surplus))
-    return float((1 - done / best).max())
-
-
-def test_the_printed_bids_are_wrong_where_work_differs() -> None:
-    """Erratum of V-E and eq. 9, with w in U(.5, 2): users end several percent short."""
-    drawn = draw_population(40, 1.0, 12, seed=0)
-    work = np.random.default_rng(0).uniform(0.5, 2, drawn.jobs)
-    budgets = drawn.budgets / drawn.budgets.mean()
-    market = AmdahlMarket(budgets, drawn.capacities, drawn.user, drawn.server, drawn.fraction, work)
-    even = (budgets / market.sum_by_user(np.ones(market.jobs)))[market.user]
-    assert shortfall(market, bid_as_printed(market, even, power=1.0)) > 0.05
-    assert shortfall(market, bid_as_printed(market, even, power=0.5)) < 1e-3
-
-
-def test_a_bid_of_nothing_stays_nothing_though_it_is_no_equilibrium() -> None:
-    """Erratum of V-E, "any fixed point of this procedure is a market equilibrium"."""
-    market = AmdahlMarket([1, 1], [10, 10], [0, 0, 1, 1], [0, 1, 0, 1], [0.9, 0.9, 0.9, 0.9])
-    bids = bid_as_printed(market, np.array([1.0, 0.0, 0.5, 0.5]), power=0.5)
-    assert bids[1] == 0
-    assert shortfall(market, bids) > 0.1

@@ -160,45 +160,6 @@ def test_a_general_optimiser_finds_no_better_division(seed: int) -> None:
     assert best.bound >= -found.fun * (1 - 1e-9)
 
 
-def test_a_worse_division_has_a_gap() -> None:
-    """The bound does not come from the division: on a starved market it stays where it was."""
-    market = AmdahlMarket([1, 4], [10], [0, 1], [0, 0], [0.9, 0.9])
-    best = maximise_progress(market)
-    even = metrics.system_progress(market, [5, 5])
-    assert best.bound / even - 1 > 0.01
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_thousands_of_equal_users_of_one_server_share_it(whole: bool) -> None:
-    market = AmdahlMarket([1] * 5000, [12_345], range(5000), [0] * 5000, [0.9] * 5000)
-    best = maximise_progress(market, whole=whole)
-    assert best.cores.sum() == pytest.approx(12_345)
-    if whole:
-        assert best.cores[:2345].tolist() == [3] * 2345  # ties: the earlier job
-        assert best.cores[2345:].tolist() == [2] * 2655
-    assert best.gap < 1e-9
-
-
-def test_equally_parallel_jobs_take_all_cores_in_order() -> None:
-    market = AmdahlMarket([1, 1], [1000], [0, 1], [0, 0], [1.0, 1.0])
-    best = maximise_progress(market, whole=True)
-    assert best.cores.sum() == 1000
-    assert best.gap < 1e-12
-
-
-@pytest.mark.parametrize("scale", [1e-12, 1e12])
-def test_real_numbers_of_any_magnitude_are_divided(scale: float) -> None:
-    market = AmdahlMarket([scale, 4 * scale], [10 * scale], [0, 1], [0, 0], [0.7, 0.95])
-    best = maximise_progress(market)
-    assert best.cores.sum() == pytest.approx(10 * scale)
-    assert best.gap < 1e-9
-
-
-def test_an_empty_market_has_no_progress() -> None:
-    best = maximise_progress(AmdahlMarket([1.0], [4.0], [], [], []))
-    assert (best.progress, best.bound, best.gap) == (0, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
@@ -214,16 +175,3 @@ def test_bounds_that_make_no_sense_are_named(bounds: dict[str, Any], message: st
     market = AmdahlMarket([1, 1], [4], [0, 1], [0, 0], [0.5, 0.5])
     with pytest.raises(MarketError, match=message):
         maximise_progress(market, **bounds)
-
-
-def test_whole_cores_of_a_broken_number_are_refused() -> None:
-    market = AmdahlMarket([1], [4.5], [0], [0], [0.5])
-    with pytest.raises(MarketError, match=r"capacities\[0\] = 4.5 is not a whole number"):
-        allocate_greedily(market)
-
-
-def test_bounds_with_no_whole_number_between_them_are_refused() -> None:
-    market = AmdahlMarket([1], [4], [0], [0], [0.5])
-    with pytest.raises(MarketError, match="job 0: no whole number of cores is between"):
-        maximise_progress(market, whole=True, minimum=[2.2], maximum=[2.8])
-    assert maximise_progress(market, minimum=[2.2], maximum=[2.8]).cores.tolist() == [2.8]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import combinations, permutations, product
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matching.exceptions import NoStableMatchingWarning
-from matching.games import StableRoommates
 
 from walras.mechanisms.cooper.blocking import blocking_pairs
 from walras.mechanisms.cooper.colocation import ALONE
@@ -138,33 +135,6 @@ def test_agents_that_are_not_rejected_are_paired_stably(agents: int, seed: int, 
     np.testing.assert_array_equal(adapted.rejected, found.rejected)
     kept = np.flatnonzero(found.partner != ALONE)
     np.testing.assert_array_equal(adapted.partner[kept], found.partner[kept])
-
-
-def test_the_matching_library_finds_stable_solutions_of_the_same_worlds() -> None:
-    agents, disagreements, unsolvable = 20, 0, 0
-    for seed in range(40):
-        disutility = np.random.default_rng(seed).random((agents, agents))
-        lists = {
-            agent: [int(other) for other in row if other != agent]
-            for agent, row in enumerate(np.argsort(disutility, axis=1))
-        }
-        game = StableRoommates.create_from_dictionary(lists)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoStableMatchingWarning)
-            theirs = game.solve()
-        solvable = all(partner is not None for partner in theirs.values())
-        unsolvable += not solvable
-        disagreements += solvable != is_stable(find_roommates(disutility))
-    assert disagreements == 0
-    assert 3 < unsolvable < 20
-
-
-@pytest.mark.long
-def test_two_thousand_agents_with_one_opinion_are_paired_from_the_top() -> None:
-    wanted = np.tile(np.arange(2000.0), (2000, 1))
-    result = find_roommates(wanted)
-    assert is_stable(result)
-    assert result.partner.tolist() == [agent ^ 1 for agent in range(2000)]
 
 
 def test_choices_that_each_have_another_owner_are_struck_in_rotations() -> None:

@@ -13,7 +13,6 @@ from walras.mechanisms.karma.baselines import share_max_min, share_strictly
 from walras.mechanisms.karma.ledger import UNIT, Ledger
 from walras.mechanisms.karma.quantum import Allocation, allocate
 from walras_studies.karma.explanation import explain
-from walras_studies.karma.trace import simulate
 
 DEMANDS = [[3, 2, 1], [3, 0, 0], [0, 3, 0], [2, 2, 4], [2, 3, 5]]
 """Figure 2: slices that A, B and C want in each of five quanta; the pool has six."""
@@ -71,14 +70,6 @@ def test_a_donor_earns_no_more_than_it_donated() -> None:
     assert (after.ledger.balances // UNIT).tolist() == [9 + 1 - 3, 1 + 1 + 1, 2 + 1 + 1]
 
 
-def test_simulation_equals_the_quanta_one_by_one() -> None:
-    allocations = run_figure_3()
-    trace = simulate(Ledger.open("ABC", 6), DEMANDS, 6)
-    assert trace.slices.tolist() == [each.slices[0].tolist() for each in allocations]
-    assert trace.balances.tolist() == [each.ledger.balances.tolist() for each in allocations]
-    assert trace.ledger == allocations[-1].ledger
-
-
 def test_periodic_max_min_leaves_c_half_of_what_a_gets() -> None:
     """Section 2, Figure 2 (right, top): A ends with 10 slices, C with 5."""
     assert share_max_min(DEMANDS, 6).sum(axis=0).tolist() == [10, 9, 5]
@@ -116,41 +107,6 @@ def test_a_borrowed_slice_costs_one_over_n_w(user: int) -> None:
     spent = 10 + Fraction(6, 3) - allocation.ledger.credits("ABC"[user])
     exact = 3 / (3 * Fraction([1, 2, 3][user], 6))
     assert exact - 3 * Fraction(1, UNIT) < spent <= exact
-
-
-def test_free_credits_are_the_shared_part_of_the_fair_share() -> None:
-    """Line 3: (1 - alpha) f; here f = 10/3 and the guaranteed third of it is one whole slice."""
-    ledger = Ledger.open("ABC", 0)
-    after = allocate(ledger, [1, 1, 1], 10, guaranteed_fraction="1/3").ledger
-    assert after.total() == (10 - 3) * UNIT
-    assert after.balances.tolist() == [7 * UNIT // 3] * 3
-    assert after.carry == 1
-
-
-def test_asking_for_less_pays_only_for_who_knows_the_future() -> None:
-    """Lemma 2 and Figure 4: four users, eight slices, alpha = 0; demands of our own, n = 4.
-
-    A wants eight slices and asks for none. It gains where it competes again later, and loses a
-    factor of (n + 2) / 2 = 3 where it does not.
-    """
-
-    def useful_to_a(demands: list[list[int]], *, lie: bool) -> int:
-        reported = np.array(demands)
-        reported[0, 0] = 0 if lie else 8
-        trace = simulate(Ledger.open("ABCD", 100), reported, 8, guaranteed_fraction="0")
-        return int(np.minimum(trace.slices, demands)[:, 0].sum())
-
-    hoped_for = [[8, 8, 0, 0], [8, 2, 4, 4], [8, 8, 1, 1]]
-    assert (useful_to_a(hoped_for, lie=False), useful_to_a(hoped_for, lie=True)) == (7, 9)
-    happens = [[8, 8, 0, 0], [2, 0, 0, 0]]
-    assert (useful_to_a(happens, lie=False), useful_to_a(happens, lie=True)) == (6, 2)
-
-
-def test_alpha_is_the_guaranteed_part_and_not_the_shared_one() -> None:
-    """Section 3.2: alpha f slices are guaranteed; the authors' code takes alpha for the rest."""
-    allocation = allocate(Ledger.open("AB"), [8, 8], 16, guaranteed_fraction="0.25")
-    assert allocation.shares.guaranteed.tolist() == [[2, 2]]
-    assert allocation.borrowed.tolist() == [[6, 6]]
 
 
 def test_no_slice_and_no_credit_is_lost_where_fair_shares_are_not_whole() -> None:

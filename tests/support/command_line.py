@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from waiting import PATIENCE
+from walras_cli.main import main
 
 WALRAS = [sys.executable, "-m", "walras_cli"]
 
@@ -49,6 +52,15 @@ def walras(
             out, err = process.communicate()
             raise AssertionError(f"walras did not end:\n{out}\n{err}") from None
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def walras_here(*arguments: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+    """Run ``walras`` in this process: for commands that end by themselves and start nothing."""
+    env = {"NO_COLOR": "1", "COLUMNS": "200", **more}
+    done = CliRunner(env=env).invoke(main, arguments, input=stdin, prog_name="walras")
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
 
 def processes_with(text: str) -> list[int]:
