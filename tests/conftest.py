@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import urllib3  # noqa: F401 - it binds a socket when it is first imported, to learn about IPv6
+from examples import ALL, examples
 from hypothesis import HealthCheck, settings
 
 from walras.numerics.kernel import COMPILED
@@ -53,7 +54,8 @@ IMPURE = frozenset(
 # for `make verify STAGES=properties`, which looks for new ones. How long they take plays no role.
 settings.register_profile(
     "walras",
-    derandomize="WALRAS_NEW_EXAMPLES" not in os.environ,
+    examples(100),
+    derandomize=not ALL,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,

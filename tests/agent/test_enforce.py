@@ -7,7 +7,8 @@ import os
 from typing import TYPE_CHECKING, Literal
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from machines import machine
@@ -461,7 +462,7 @@ PLANS = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 3).map(lambda n:
 
 
 @pytest.mark.long
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.sampled_from([1, 2]),
     PLANS,

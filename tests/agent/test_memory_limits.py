@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras_agent.memory.limit_steps import (
@@ -422,7 +423,7 @@ limits = st.builds(
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.sampled_from([1, 2]), limits, limits, st.lists(events, max_size=25))
 def test_no_program_is_killed_by_a_limit_that_was_lowered(
     version: int, pod: MemoryLimits, container: MemoryLimits, story: list[tuple[str, int | None]]

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from machines import machine
@@ -77,7 +78,7 @@ def cpus(plan: Plan, previous: Mapping[str, CpuSet]) -> dict[str, CpuSet]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     clusters(),
     st.sampled_from(MECHANISMS),
@@ -97,7 +98,7 @@ def test_a_switch_moves_no_more_cores_than_the_two_divisions_differ_by(
         assert grant.held == (old if grant.node in kept else new).held
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(clusters(), st.sampled_from(MECHANISMS), st.sampled_from(MECHANISMS))
 def test_a_pod_keeps_its_cpus_but_for_those_it_loses(
     snapshot: Snapshot, first: CoreMechanism, second: CoreMechanism

@@ -7,7 +7,8 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -120,7 +121,7 @@ def test_at_the_equilibrium_no_trade_of_a_whole_core_is_worth_it() -> None:
     assert all(each.instead is not None and not each.worthwhile for each in trades)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(
     fractions=st.lists(st.integers(1, 99), min_size=4, max_size=4),
     shares=st.tuples(st.integers(1, 9), st.integers(1, 9)),

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -87,7 +88,7 @@ def test_sub_budgets_of_the_example_are_64_and_36() -> None:
     assert found.sum() == pytest.approx(100)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(auctions())
 def test_budgets_are_spent_and_resources_shared_out(auction: Auction) -> None:
     """Equation 1 within limits; budgets are spent, but where jobs get all they can use for less."""
@@ -125,7 +126,7 @@ def test_sub_budgets_are_in_proportion_to_the_margins(jobs: int, *, logarithmic:
     np.testing.assert_allclose(result.sub_budgets, expected, rtol=1e-7)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(auctions(), st.integers(0, 2**32 - 1))
 def test_no_job_gains_by_dividing_its_budget_itself(auction: Auction, seed: int) -> None:
     """Lemma 3; and the certificate bounds what any division could give."""

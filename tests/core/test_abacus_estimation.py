@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 from scipy.stats import t as student
@@ -20,7 +21,7 @@ from walras.mechanisms.abacus.estimation import (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.integers(1, 10), st.integers(1, 8), st.integers(0, 2**32 - 1), st.integers(0, 3))
 def test_least_squares_are_scipys(rows: int, columns: int, seed: int, kind: int) -> None:
     random = np.random.default_rng(seed)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.mechanisms.abacus.auction import Auction, AuctionError, run_auction
@@ -98,7 +99,7 @@ def test_a_minimum_that_cannot_be_met_is_never_promised() -> None:
     assert result.charges.tolist() == [0, 90]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     jobs=st.integers(1, 7),
     resources=st.integers(1, 4),

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.clearing import clear
@@ -469,7 +470,7 @@ def months(draw: st.DrawFn) -> tuple[Snapshot, list[list[int]]]:
     return Snapshot(users(*shares), listed, tuple(jobs)), present
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(months(), st.sampled_from([0.05, 0.2, 0.5]))
 def test_nothing_is_minted(month: tuple[Snapshot, list[list[int]]], most: float) -> None:
     """Whatever comes, and however often what it is worth is computed again."""
@@ -490,7 +491,7 @@ def test_nothing_is_minted(month: tuple[Snapshot, list[list[int]]], most: float)
         assert sum(max(0, each.owed) for each in known.values()) <= before + lent + len(known)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(months(), st.lists(st.floats(-1, 1), min_size=5, max_size=5), st.sampled_from([0.2, 0.5]))
 def test_no_user_has_less_than_the_guaranteed_part_of_its_bare_entitlements_utility(
     month: tuple[Snapshot, list[list[int]]], levels: list[float], most: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.market.admission import (
@@ -98,7 +98,6 @@ def trees(draw: st.DrawFn) -> tuple[tuple[Entitlement, ...], set[str]]:
     return tuple(draw(st.permutations(tree))), active
 
 
-@settings(deadline=None)
 @given(trees())
 def test_parts_add_up_to_the_whole_and_keep_proportions_among_siblings(
     drawn: tuple[tuple[Entitlement, ...], set[str]],
@@ -115,7 +114,6 @@ def test_parts_add_up_to_the_whole_and_keep_proportions_among_siblings(
                 assert parts[one] / parts[other] == pytest.approx(ratio)
 
 
-@settings(deadline=None)
 @given(trees())
 def test_who_leaves_takes_from_nobody(drawn: tuple[tuple[Entitlement, ...], set[str]]) -> None:
     tree, active = drawn
@@ -268,7 +266,6 @@ def test_a_refusal_says_why_and_what_to_do(refused: Job, reason: str) -> None:
     assert [(each.name, each.reason) for each in result.refused] == [("j", reason)]
 
 
-@settings(deadline=None)
 @given(trees(), st.data())
 def test_a_refusal_names_no_entitlement_of_others(
     drawn: tuple[tuple[Entitlement, ...], set[str]], data: st.DataObject

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from examples import examples
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -91,7 +92,7 @@ def test_no_user_gains_by_any_other_bids(seed: int) -> None:
         assert best_by_scipy(found, user, random) <= 1e-7
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(markets())
 def test_bids_spend_budgets_and_cores_follow_bids(market: AmdahlMarket) -> None:
     found = find_nash_equilibrium(market)
@@ -125,7 +126,7 @@ def test_bidding_goes_on_while_anybody_can_gain() -> None:
         assert find_nash_equilibrium(market, tolerance=tolerance).gain <= tolerance
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(markets())
 def test_no_user_does_worse_than_by_its_entitlement(market: AmdahlMarket) -> None:
     """VI-C: bids in proportion to others' buy b / B of each server, whatever others bid."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from examples import examples
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -67,7 +68,7 @@ def demand(found: Equilibrium, user: int) -> float:
     return float(-result.fun) if prices @ result.x <= budget * (1 + 1e-7) else 0.0
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(bounded_markets())
 def test_the_conditions_hold_within_bounds(case: tuple[AmdahlMarket, Floats, Floats]) -> None:
     market, minimum, maximum = case
@@ -110,7 +111,7 @@ def test_nearly_all_markets_within_bounds_are_cleared() -> None:
     assert np.median(passes) <= 20
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(bounded_markets(max_fraction=0.9))
 def test_every_user_buys_what_a_general_optimiser_would(
     case: tuple[AmdahlMarket, Floats, Floats],
@@ -124,7 +125,7 @@ def test_every_user_buys_what_a_general_optimiser_would(
         assert reached >= demand(found, int(user)) * (1 - 1e-6)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(bounded_markets(minimums=False))
 def test_no_user_does_worse_than_by_its_entitlement_cut_to_its_maximums(
     case: tuple[AmdahlMarket, Floats, Floats],
@@ -138,7 +139,7 @@ def test_no_user_does_worse_than_by_its_entitlement_cut_to_its_maximums(
     assert (got >= metrics.user_progress(market, bare) * (1 - 1e-5)).all()
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(bounded_markets(), st.floats(0.1, 0.99))
 def test_minimums_within_the_entitlement_always_hold(
     case: tuple[AmdahlMarket, Floats, Floats], part: float
@@ -151,7 +152,6 @@ def test_minimums_within_the_entitlement_always_hold(
     assert (found.cores >= minimum * (1 - 1e-9)).all()
 
 
-@settings(max_examples=100, deadline=None)
 @given(bounded_markets(minimums=False))
 def test_bounds_out_of_the_way_change_nothing(case: tuple[AmdahlMarket, Floats, Floats]) -> None:
     market, _, _ = case
@@ -270,7 +270,6 @@ def test_fractions_at_their_limits_end_at_or_near_an_equilibrium(
         assert found.converged
 
 
-@settings(max_examples=100, deadline=None)
 @example(247)
 @example(38162906)
 @given(st.integers(0, 2**32 - 1))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -60,7 +61,7 @@ def test_two_users_trade_as_the_paper_prints(solve: Callable[..., Equilibrium]) 
 
 
 @pytest.mark.long
-@settings(max_examples=2000, deadline=None)
+@examples(2000)
 @given(markets())
 def test_equilibrium_conditions_hold_in_any_market(market: AmdahlMarket) -> None:
     result = find_equilibrium(market)
@@ -76,7 +77,7 @@ def test_equilibrium_conditions_hold_in_any_market(market: AmdahlMarket) -> None
 
 
 @pytest.mark.long
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(markets())
 def test_no_user_does_worse_than_their_bare_entitlement(market: AmdahlMarket) -> None:
     """Section V-C: the entitlement is affordable at equilibrium prices, the best is chosen."""
@@ -97,7 +98,7 @@ def test_no_user_does_worse_than_their_bare_entitlement(market: AmdahlMarket) ->
     assert (got >= bare * (1 - 1e-6)).all()
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(markets(), st.floats(1e-6, 1e6))
 def test_scaling_all_budgets_scales_prices_and_moves_no_core(
     market: AmdahlMarket, factor: float
@@ -118,7 +119,7 @@ def test_scaling_all_budgets_scales_prices_and_moves_no_core(
     np.testing.assert_allclose(other.prices, one.prices * factor, rtol=1e-8)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(markets(), st.randoms(use_true_random=False))
 def test_renaming_users_servers_and_jobs_renames_the_result(
     market: AmdahlMarket, random: object
@@ -300,7 +301,7 @@ def test_proportional_sharing_names_bad_maximums(maximum: list[float], message: 
         share_proportionally(market, maximum=maximum)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(markets())
 def test_hamilton_stays_within_one_core_and_sums_exactly(market: AmdahlMarket) -> None:
     cores = find_equilibrium(market).cores
@@ -311,7 +312,7 @@ def test_hamilton_stays_within_one_core_and_sums_exactly(market: AmdahlMarket) -
     assert (sums[busy] == market.capacities[busy]).all()
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(markets(), st.integers(0, 2**32 - 1))
 def test_bounded_rounding_keeps_bounds_and_sums(market: AmdahlMarket, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -354,7 +355,7 @@ def test_cores_left_over_that_no_job_may_take_stay_free() -> None:
     assert whole.tolist() == [1] * 20
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.integers(1, 8), st.integers(0, 2**32 - 1))
 def test_filling_meets_the_capacity_on_one_level(size: int, seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.market.admission import divide_by_shares
@@ -39,7 +40,7 @@ def markets(draw: st.DrawFn) -> AmdahlMarket:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(markets())
 def test_no_division_benefits_one_user_without_harm_to_another(market: AmdahlMarket) -> None:
     """Pareto efficiency (I, V), by the first theorem of welfare economics.
@@ -80,7 +81,7 @@ def leaves_of(tree: list[Entitlement]) -> list[str]:
     return [each.name for each in tree if each.name not in parents]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(trees(), st.integers(0, 2**32 - 1))
 def test_every_leaf_and_group_does_at_least_as_well_as_by_its_entitlement(
     tree: list[Entitlement], seed: int
@@ -108,7 +109,7 @@ def test_every_leaf_and_group_does_at_least_as_well_as_by_its_entitlement(
         assert got[mine].sum() >= bare[mine].sum() * (1 - 1e-6)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(trees())
 def test_the_leaves_of_a_group_divide_its_part(tree: list[Entitlement]) -> None:
     leaves = leaves_of(tree)
@@ -119,7 +120,6 @@ def test_the_leaves_of_a_group_divide_its_part(tree: list[Entitlement]) -> None:
         np.testing.assert_allclose(mine, shares / sum(groups.values()))
 
 
-@settings(max_examples=100, deadline=None)
 @given(trees(), st.integers(0, 10**6))
 def test_how_one_group_divides_its_part_is_no_concern_of_others(
     tree: list[Entitlement], pick: int

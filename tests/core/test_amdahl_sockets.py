@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.division.sale_units import SocketMarket, sell_by_socket
@@ -35,7 +36,7 @@ def divided(draw: st.DrawFn) -> tuple[AmdahlMarket, SocketMarket, list[list[int]
     return market, sell_by_socket(market, sockets, minimum=least), sockets
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(divided())
 def test_only_jobs_larger_than_any_socket_are_in_parts(
     case: tuple[AmdahlMarket, SocketMarket, list[list[int]]],
@@ -53,7 +54,7 @@ def test_only_jobs_larger_than_any_socket_are_in_parts(
     assert len(np.unique(np.stack([sold.job, sold.market.server]), axis=1).T) == len(sold.job)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(divided(), st.integers(0, 2**32 - 1))
 def test_a_job_in_equal_parts_is_worth_what_it_is_worth_whole(
     case: tuple[AmdahlMarket, SocketMarket, list[list[int]]], seed: int

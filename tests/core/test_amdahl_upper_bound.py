@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -66,7 +67,7 @@ def core_by_core(market: AmdahlMarket, share: Floats, lower: Floats, upper: Floa
     return float(share @ metrics.user_progress(market, cores))
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(bounded_markets())
 def test_whole_cores_are_worth_what_the_core_by_core_division_is(
     case: tuple[AmdahlMarket, Floats, Floats],
@@ -87,7 +88,7 @@ def test_whole_cores_are_worth_what_the_core_by_core_division_is(
     assert best.progress == pytest.approx(metrics.system_progress(market, best.cores))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(bounded_markets())
 def test_greedy_divides_core_by_core_whoever_asks(
     case: tuple[AmdahlMarket, Floats, Floats],
@@ -110,7 +111,7 @@ def test_greedy_divides_core_by_core_whoever_asks(
     np.testing.assert_array_equal(again.cores, found.cores)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(bounded_markets())
 def test_real_numbers_beat_whole_ones_and_are_proven_optimal(
     case: tuple[AmdahlMarket, Floats, Floats],

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.clearing import clear
@@ -122,7 +123,7 @@ def test_weights_that_runs_do_not_tell_are_equal(auction: dict[str, Any], cause:
     assert (found.memory.value, found.runs) == (1, len(auction.get("runs", ())))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.sampled_from(["Linear", "Log"]),
     st.lists(st.tuples(*[st.sampled_from(EXTREMES)] * 3), max_size=8),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.clearing import clear
@@ -248,7 +249,7 @@ def clusters(draw: st.DrawFn) -> Snapshot:
     return market(*jobs, nodes=nodes)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(clusters(), st.sampled_from([CORES, BOTH, Policy("AmdahlBidding", memory="Auction")]))
 def test_whoever_pays_has_its_minimum_in_thousandths_and_pages(
     snapshot: Snapshot, policy: Policy
@@ -273,7 +274,7 @@ def test_whoever_pays_has_its_minimum_in_thousandths_and_pages(
         assert paid.get(each.name, 0.0) <= each.entitled_cores * (1 + 1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(clusters(), st.integers(0, 2**32 - 1))
 def test_promises_hold_under_hysteresis_and_nothing_moves_again(
     snapshot: Snapshot, seed: int

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.clearing import clear
@@ -101,7 +102,7 @@ def test_the_reason_names_the_bid() -> None:
     assert grant.reason.startswith("a bid of 24.00, of x's budget of 24.00, wins 20.00 cores of n")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.tuples(st.floats(0.01, 100), st.floats(0.01, 10), st.floats(0.01, 10), st.booleans()),

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.analysis.bid_curve import FACTORS, PricedJob, bid_curve
@@ -73,7 +74,7 @@ def test_at_todays_prices_a_user_buys_what_the_market_sold_it(seed: int) -> None
         assert now.spend == pytest.approx(market.budgets[number], rel=1e-5)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(users())
 def test_money_and_bounds_are_kept_and_dearer_cores_are_bought_less(
     user: tuple[list[PricedJob], float],
@@ -92,7 +93,7 @@ def test_money_and_bounds_are_kept_and_dearer_cores_are_bought_less(
         assert bounded or dearer.utility <= cheaper.utility * (1 + 1e-9) + TIGHT
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(users(), st.randoms(use_true_random=False))
 def test_no_other_purchase_for_the_money_is_better(
     user: tuple[list[PricedJob], float], random: object

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.market.bounds import Bounds, bare_entitlement, bounds_of
@@ -100,7 +101,7 @@ class Case:
 cases = st.builds(Case, st.integers(0, 2**32 - 1))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(cases)
 def test_bounds_can_all_be_met(case: Case) -> None:
     market, bounds = case.market, case.bounds
@@ -121,7 +122,6 @@ def gain(case: Case, job: int, cores: float) -> float:
     return first if cores <= 1 else work * speedup(cores, f)
 
 
-@settings(max_examples=100, deadline=None)
 @given(cases)
 def test_the_bare_entitlement_is_the_best_division_of_each_users_share(case: Case) -> None:
     """Work done by it is that of giving every small part to the job that gains most by it."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.analysis.forecast import expected_speedup
@@ -121,7 +122,6 @@ def test_proportional_sharing_gives_each_user_half_of_each_node() -> None:
     assert plan.system_progress < clear(alice_and_bob()).system_progress
 
 
-@settings(max_examples=100, deadline=None)
 @given(snapshots(), policies)
 def test_every_job_is_granted_or_refused_once(snapshot: Snapshot, policy: Policy) -> None:
     plan = clear(snapshot, policy)
@@ -133,7 +133,6 @@ def test_every_job_is_granted_or_refused_once(snapshot: Snapshot, policy: Policy
     assert [node.name for node in plan.nodes] == [node.name for node in snapshot.nodes]
 
 
-@settings(max_examples=100, deadline=None)
 @given(snapshots(), policies)
 def test_entitled_cores_add_up_to_all_cores(snapshot: Snapshot, policy: Policy) -> None:
     plan = clear(snapshot, policy)
@@ -142,7 +141,6 @@ def test_entitled_cores_add_up_to_all_cores(snapshot: Snapshot, policy: Policy) 
         assert sum(user.entitled_cores for user in plan.users) == pytest.approx(total)
 
 
-@settings(max_examples=100, deadline=None)
 @given(snapshots(), selling)
 def test_every_nodes_cores_are_sold(snapshot: Snapshot, policy: Policy) -> None:
     plan = clear(snapshot, policy)
@@ -163,7 +161,7 @@ def test_every_nodes_cores_are_sold(snapshot: Snapshot, policy: Policy) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(snapshots(), policies)
 def test_no_core_has_two_owners_under_any_mechanism(snapshot: Snapshot, policy: Policy) -> None:
     plan = clear(snapshot, policy)
@@ -183,7 +181,6 @@ def test_no_core_has_two_owners_under_any_mechanism(snapshot: Snapshot, policy: 
             assert grant.reason
 
 
-@settings(max_examples=100, deadline=None)
 @given(snapshots())
 def test_users_spend_their_budgets_and_buy_what_they_pay_for(snapshot: Snapshot) -> None:
     plan = clear(snapshot)
@@ -203,7 +200,6 @@ def test_users_spend_their_budgets_and_buy_what_they_pay_for(snapshot: Snapshot)
         assert user.spent == pytest.approx(spent)
 
 
-@settings(max_examples=100, deadline=None)
 @given(snapshots())
 def test_the_average_core_costs_one(snapshot: Snapshot) -> None:
     """Weighted by cores, those of nodes without jobs at price 0 among them; if nobody is sated."""
@@ -214,7 +210,6 @@ def test_the_average_core_costs_one(snapshot: Snapshot) -> None:
         assert worth == pytest.approx(total, rel=1e-5)
 
 
-@settings(max_examples=100, deadline=None)
 @given(snapshots(), selling)
 def test_nobody_does_worse_than_their_entitlement(snapshot: Snapshot, policy: Policy) -> None:
     """By what they buy; V-C for the market, up to how it takes the first core of jobs.
@@ -233,7 +228,6 @@ def test_nobody_does_worse_than_their_entitlement(snapshot: Snapshot, policy: Po
             assert user.utility >= part * user.entitlement_utility * (1 - 1e-5)
 
 
-@settings(max_examples=100, deadline=None)
 @given(snapshots(), policies)
 def test_utilities_and_progress_are_those_of_the_grants(snapshot: Snapshot, policy: Policy) -> None:
     plan = clear(snapshot, policy)
@@ -255,7 +249,6 @@ def test_utilities_and_progress_are_those_of_the_grants(snapshot: Snapshot, poli
         assert plan.system_progress == pytest.approx(progress)
 
 
-@settings(max_examples=100, deadline=None)
 @given(snapshots(), policies)
 def test_the_same_snapshot_gives_the_same_plan_to_the_bit(
     snapshot: Snapshot, policy: Policy
@@ -263,7 +256,6 @@ def test_the_same_snapshot_gives_the_same_plan_to_the_bit(
     assert repr(clear(snapshot, policy)) == repr(clear(snapshot, policy))
 
 
-@settings(max_examples=100, deadline=None)
 @given(snapshots(), policies, st.integers(0, 2**32 - 1))
 def test_the_order_of_a_snapshot_does_not_matter(
     snapshot: Snapshot, policy: Policy, seed: int
@@ -283,7 +275,6 @@ def test_the_order_of_a_snapshot_does_not_matter(
     assert [node.name for node in two.nodes] == [node.name for node in other.nodes]
 
 
-@settings(max_examples=100, deadline=None)
 @given(snapshots(), policies)
 def test_refused_jobs_leave_the_rest_as_if_they_were_not_there(
     snapshot: Snapshot, policy: Policy
@@ -306,7 +297,6 @@ HAVING = re.compile(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(snapshots())
 def test_reasons_state_figures_that_are_true(snapshot: Snapshot) -> None:
     plan = clear(snapshot)
@@ -328,7 +318,6 @@ def test_reasons_state_figures_that_are_true(snapshot: Snapshot) -> None:
         assert float(having["shared"] or 0) == grant.shared
 
 
-@settings(max_examples=100, deadline=None)
 @given(snapshots())
 def test_bounds_are_mentioned_where_they_bind(snapshot: Snapshot) -> None:
     job_of = {job.name: job for job in snapshot.jobs}

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.clearing import clear
@@ -71,7 +72,7 @@ def test_complementary_puts_high_beside_low() -> None:
     assert pairs(plan) == {frozenset("pq"), frozenset("rs")}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.sampled_from(RULES),
     st.integers(0, 9),
@@ -167,7 +168,7 @@ def test_an_odd_job_runs_alone(rule: ColocationRule) -> None:
         assert each.penalties == ((0,) if len(each.jobs) == 1 else (PRIOR_LOSS, PRIOR_LOSS))
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.sampled_from(RULES), st.integers(0, 9), st.integers(1, 3), st.integers(0, 2**32 - 1))
 def test_nodes_are_never_overfull_and_wishes_always_kept(
     rule: ColocationRule, agents: int, nodes: int, seed: int

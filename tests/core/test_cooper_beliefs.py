@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.mechanisms.cooper.beliefs import PRIOR_DEVIATION, PRIOR_LOSS, believe
@@ -90,7 +90,6 @@ def test_nobody_changes_what_is_believed_of_others_by_an_enormous_bandwidth() ->
     assert claimed.max() <= 0.11
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.integers(0, 6),
     st.integers(0, 2**32 - 1),

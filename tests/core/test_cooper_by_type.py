@@ -6,7 +6,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.mechanisms.cooper import by_type
@@ -31,7 +32,7 @@ def drawn(seed: int, kinds: int, agents: int) -> tuple[np.ndarray, np.ndarray, n
     return cost, ~(barred | barred.T), random.integers(0, kinds, agents)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(Seeds, st.sampled_from(POLICIES), st.integers(1, 5), st.integers(0, 11))
 def test_forbidden_pairs_are_never_made_and_nobody_is_left_who_could_share(
     seed: int, policy: str, kinds: int, agents: int
@@ -45,7 +46,6 @@ def test_forbidden_pairs_are_never_made_and_nobody_is_left_who_could_share(
     assert not any(allowed[kind[one], kind[other]] for one, other in combinations(left, 2))
 
 
-@settings(max_examples=100, deadline=None)
 @given(Seeds, st.sampled_from(POLICIES), st.integers(1, 5), st.integers(0, 11))
 def test_without_forbidden_pairs_at_most_one_is_alone(
     seed: int, policy: str, kinds: int, agents: int
@@ -56,7 +56,6 @@ def test_without_forbidden_pairs_at_most_one_is_alone(
     assert (partner == ALONE).sum() == agents % 2
 
 
-@settings(max_examples=100, deadline=None)
 @given(Seeds, st.integers(1, 5), st.integers(2, 11))
 def test_marriages_have_no_blocking_pair_across_the_two_sides(
     seed: int, kinds: int, agents: int
@@ -74,7 +73,7 @@ def test_marriages_have_no_blocking_pair_across_the_two_sides(
             assert not (better and cost[kind[other], kind[one]] < lost[other])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(Seeds, st.integers(1, 5), st.integers(0, 12), st.sampled_from([0.0, 0.1, 0.25]))
 def test_advice_by_kinds_is_that_of_agent_by_agent(
     seed: int, kinds: int, agents: int, alpha: float

@@ -6,7 +6,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -113,7 +114,7 @@ def test_who_was_never_seen_alone_gets_the_socket_that_one_agent_has_to_itself()
     assert (found.partner == partner).all()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.integers(0, 40), st.integers(1, 8), st.integers(0, 2**32 - 1), st.floats(0, 0.1))
 def test_exchanges_keep_a_matching_and_nobody_loses_more_than_the_budget(
     agents: int, programs: int, seed: int, budget: float

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.mechanisms.cooper.bulk import (
@@ -49,7 +50,7 @@ def one_by_one(world: World) -> Marriage:
     )
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(worlds())
 def test_agents_are_paired_as_one_by_one(world: World) -> None:
     """Cooper III-C, algorithm 1, with agents that are copies of types; equal costs too."""
@@ -89,7 +90,6 @@ def test_moves_grow_with_types_and_not_with_agents(common: float) -> None:
         np.testing.assert_array_equal(result.pairs.sum(axis=1), proposers)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=8))
 def test_the_more_intensive_half_of_all_agents_proposes(kinds: list[tuple[int, int]]) -> None:
     """Cooper IV-C, SMP: as agent by agent, also where the middle goes through a type."""

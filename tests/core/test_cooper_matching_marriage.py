@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.mechanisms.cooper.colocation import ALONE, ColocationError
@@ -88,7 +89,7 @@ def test_every_proposer_gets_the_best_receiver_of_all_stable_marriages() -> None
     assert several > 10
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(sides())
 def test_no_proposer_and_receiver_prefer_each_other(
     costs: tuple[NDArray[np.float64], NDArray[np.float64]],
@@ -109,7 +110,7 @@ def test_receivers_who_are_left_over_are_the_same_whoever_proposes() -> None:
         assert left_over.tolist() == np.flatnonzero(marry(many, few).receiver_of == ALONE).tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(0, 60),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.mechanisms.cooper.blocking import advise, blocking_pairs
@@ -58,7 +59,7 @@ def greedily(disutility: NDArray[np.float64]) -> list[int]:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @given(agents=st.integers(0, 25), seed=st.integers(0, 2**32 - 1), levels=st.sampled_from([1, 9]))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_every_agent_has_one_partner_but_an_odd_one(
     policy: str, agents: int, seed: int, levels: int
 ) -> None:
@@ -72,7 +73,7 @@ def test_every_agent_has_one_partner_but_an_odd_one(
     np.testing.assert_array_equal(again.partner, result.partner)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.integers(0, 30), st.integers(0, 2**32 - 1), st.sampled_from([2, 50]), st.booleans())
 def test_greedy_sends_each_task_to_the_processor_with_least_added_contention(
     agents: int, seed: int, levels: int, some_gain: bool
@@ -116,7 +117,7 @@ def test_a_random_partition_has_equal_halves_and_is_stable_between_them() -> Non
     assert len(differ) > 15
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.integers(0, 14), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.1, 0.5]))
 def test_blocking_pairs_are_those_who_both_gain_more_than_alpha(
     agents: int, seed: int, alpha: float
@@ -149,7 +150,7 @@ def test_the_recommender_names_the_best_of_those_who_would_come_along() -> None:
     assert advise(disutility, partner, alpha=0.12).companion.tolist() == [ALONE] * 6
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.integers(0, 14), st.integers(0, 2**32 - 1))
 def test_advice_is_the_best_blocking_pair_of_each_agent(agents: int, seed: int) -> None:
     disutility = drawn(agents, seed, 20)
@@ -170,7 +171,6 @@ def test_tasks_run_in_batches_where_processors_are_few() -> None:
 
 
 @given(st.integers(0, 40), st.integers(1, 12), st.integers(0, 2**32 - 1))
-@settings(deadline=None)
 def test_partners_share_a_batch_and_no_batch_has_room_to_spare(
     agents: int, processors: int, seed: int
 ) -> None:

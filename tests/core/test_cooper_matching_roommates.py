@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.mechanisms.cooper.blocking import blocking_pairs
@@ -120,7 +121,7 @@ def test_circles_do_not_keep_others_from_a_stable_solution() -> None:
     assert result.partner[2] == 7
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.integers(0, 40), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3, 1.0]))
 def test_agents_that_are_not_rejected_are_paired_stably(agents: int, seed: int, own: float) -> None:
     """An odd number of agents too, and whatever they agree on."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -181,7 +181,6 @@ matrices = hnp.arrays(
 
 @pytest.mark.parametrize("fill", [predict, filter_by_corunner])
 @given(matrices)
-@settings(deadline=None)
 def test_keeps_what_is_measured_and_predicts_finite_disutilities(
     fill: Callable[[Floats], Prediction | FilteredPrediction], measured: Floats
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -42,7 +42,6 @@ few_values = st.sampled_from([-0.1, 0.0, 0.25, 0.5, 1.0])
         )
     )
 )
-@settings(deadline=None)
 def test_counts_as_one_by_one_with_ties_and_missing_pairs(matrices: tuple[Floats, Floats]) -> None:
     assert preferences_right(*matrices) == pytest.approx(count(*matrices), abs=1e-12)
 

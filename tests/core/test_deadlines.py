@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from examples import examples
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from walras.analysis.forecast import expected_speedup, forecast
@@ -427,7 +428,7 @@ def markets(draw: st.DrawFn) -> Snapshot:
 
 @pytest.mark.long
 @given(markets())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_nobody_falls_below_its_entitlement_for_the_deadlines_of_others(market: Snapshot) -> None:
     """This concerns users without deadlines or minimums, which would lower their own utility."""
     plan = clear(market)
@@ -440,7 +441,7 @@ def test_nobody_falls_below_its_entitlement_for_the_deadlines_of_others(market: 
 
 @pytest.mark.long
 @given(markets(), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_outcomes_do_not_depend_on_the_order_and_hold_in_the_plan(
     market: Snapshot, random: object
 ) -> None:
@@ -457,7 +458,7 @@ def test_outcomes_do_not_depend_on_the_order_and_hold_in_the_plan(
 
 @pytest.mark.long
 @given(markets())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_what_was_accepted_is_accepted_again(market: Snapshot) -> None:
     """Deciding again on the outcome changes no reservation."""
     plan = clear(market)
@@ -476,7 +477,7 @@ def test_what_was_accepted_is_accepted_again(market: Snapshot) -> None:
 
 @pytest.mark.long
 @given(markets())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_of_a_users_equal_deadlines_on_a_node_the_earliest_are_accepted(market: Snapshot) -> None:
     """A later deadline is accepted before an earlier one only if it takes fewer cores."""
     fresh = tuple(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from examples import examples
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from walras.analysis.plan_quality import evaluate_plan
@@ -84,7 +85,7 @@ def clusters(draw: st.DrawFn) -> Snapshot:
     by_socket=st.booleans(),
     before=st.booleans(),
 )
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_jobs_keep_their_floors_and_no_core_is_sold_twice(
     snapshot: Snapshot, mechanism: CoreMechanism, by_socket: bool, before: bool
 ) -> None:
@@ -123,7 +124,7 @@ def slopes(job: Job, cores: float) -> tuple[float, float]:
 
 
 @given(snapshot=clusters())
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_money_beyond_floors_buys_where_it_speeds_work_up_most(snapshot: Snapshot) -> None:
     """The first-order conditions hold for the speedups of all cores, floors included."""
     jobs = tuple(replace(each, min_cores=1, max_cores=None) for each in snapshot.jobs)
@@ -142,7 +143,7 @@ def test_money_beyond_floors_buys_where_it_speeds_work_up_most(snapshot: Snapsho
 
 
 @given(snapshot=clusters())
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_nobody_does_worse_than_its_share_while_requests_fit_into_shares(
     snapshot: Snapshot,
 ) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.division.holdings import THOUSANDTH, hold, in_thousandths
@@ -55,7 +56,7 @@ cases = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(cases)
 def test_nothing_is_lost_but_thousandths(case: Case) -> None:
     real, held = hold(case.market, case.cores, case.bounds, case.whole)
@@ -72,7 +73,7 @@ def test_nothing_is_lost_but_thousandths(case: Case) -> None:
         np.testing.assert_allclose(sum_of(real), np.where(sum_of(case.cores) > 0, usable, 0))
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(cases)
 def test_bounds_hold_and_what_they_move_goes_to_the_users_other_jobs_first(case: Case) -> None:
     real, _ = hold(case.market, case.cores, case.bounds, np.zeros(case.market.jobs, np.bool_))
@@ -88,7 +89,7 @@ def test_bounds_hold_and_what_they_move_goes_to_the_users_other_jobs_first(case:
             np.testing.assert_allclose(np.bincount(pair, real)[here], had[here], atol=1e-9)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(cases)
 def test_jobs_that_share_no_core_hold_whole_ones_at_their_own_users_expense(case: Case) -> None:
     without, _ = hold(case.market, case.cores, case.bounds, np.zeros_like(case.whole))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.analysis.forecast import expected_speedup
@@ -152,7 +153,7 @@ def utilities(snapshot: Snapshot, plan: Plan) -> dict[tuple[str, str], float]:
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(cases())
 def test_without_a_threshold_what_is_held_changes_nothing_to_the_bit(case: Case) -> None:
     policy = replace(case.policy, hysteresis=0.0)
@@ -161,7 +162,7 @@ def test_without_a_threshold_what_is_held_changes_nothing_to_the_bit(case: Case)
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(cases())
 def test_clearing_the_same_again_moves_nothing_ever_again(case: Case) -> None:
     first = case.plan
@@ -171,14 +172,14 @@ def test_clearing_the_same_again_moves_nothing_ever_again(case: Case) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(cases(["nothing"]))
 def test_nothing_stays_where_nothing_changed(case: Case) -> None:
     assert repr(case.plan) == repr(case.free)
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(cases())
 def test_all_that_is_foregone_is_below_the_threshold(case: Case) -> None:
     plan, free = case.plan, case.free
@@ -188,7 +189,7 @@ def test_all_that_is_foregone_is_below_the_threshold(case: Case) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(cases())
 def test_nobody_is_held_below_their_entitlement(case: Case) -> None:
     """Nobody is by a node that could do more for it."""
@@ -202,7 +203,7 @@ def test_nobody_is_held_below_their_entitlement(case: Case) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(cases())
 def test_a_node_has_the_present_division_or_the_new_one(case: Case) -> None:
     plan, free = case.plan, case.free
@@ -226,7 +227,7 @@ def test_a_node_has_the_present_division_or_the_new_one(case: Case) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(cases(["a job comes", "a job goes", "a node grows"]))
 def test_jobs_that_come_or_go_and_nodes_that_grow_are_served_at_once(case: Case) -> None:
     plan, free = case.plan, case.free
@@ -249,7 +250,7 @@ def held_of_nodes(plan: Plan) -> dict[str, float]:
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(cases())
 def test_what_stays_is_within_what_is_sold_and_asked_for(case: Case) -> None:
     plan, free = case.plan, case.free
@@ -273,7 +274,7 @@ def test_what_stays_is_within_what_is_sold_and_asked_for(case: Case) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(cases(), st.integers(0, 2**32 - 1))
 def test_the_order_of_what_is_held_and_of_jobs_does_not_matter(case: Case, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -288,7 +289,7 @@ def test_the_order_of_what_is_held_and_of_jobs_does_not_matter(case: Case, seed:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MECHANISMS), st.sampled_from(SOLD_BY))
 def test_nonsense_that_is_held_harms_nobody(
     seed: int, mechanism: CoreMechanism, sold_by: Literal["node", "socket"]

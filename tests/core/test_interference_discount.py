@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.analysis.forecast import forecast
@@ -102,7 +103,7 @@ def test_scores_and_forecasts_go_by_what_is_left() -> None:
     assert lasts[identity(pair[0])] < forecast(disturbed, Policy(), alone)[identity(pair[0])]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8))
 def test_no_fraction_rises_or_leaves_its_range(seed: int, count: int) -> None:
     random = np.random.default_rng(seed)

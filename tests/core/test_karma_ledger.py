@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.mechanisms.karma.ledger import (
@@ -42,7 +42,6 @@ def test_a_stored_ledger_is_restored_without_loss(ledger: Ledger) -> None:
     assert Ledger.from_document(yaml.safe_load(yaml.safe_dump(ledger.to_document()))) == ledger
 
 
-@settings(deadline=None)
 @given(ledgers.filter(lambda ledger: len(ledger.users) > 0), st.integers(0, 2**32 - 1))
 def test_a_restored_ledger_goes_on_as_if_nothing_had_happened(ledger: Ledger, seed: int) -> None:
     """Order and carry included: both decide who gets the next slice."""

@@ -8,7 +8,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.mechanisms.karma.ledger import LARGEST_BALANCE, UNIT, KarmaError, Ledger
@@ -39,7 +40,7 @@ def quanta(draw: st.DrawFn, richest: int = PLENTY) -> Allocation:
     )
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(quanta())
 def test_every_quantum_is_pareto_efficient(result: Allocation) -> None:
     """Theorem 1, in every pool: nobody above demand; all demands met or all slices taken."""
@@ -49,7 +50,7 @@ def test_every_quantum_is_pareto_efficient(result: Allocation) -> None:
     assert not result.refused.any()
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(quanta(richest=2))
 def test_without_credits_slices_may_stay_idle_but_nobody_falls_into_debt(
     result: Allocation,
@@ -63,7 +64,7 @@ def test_without_credits_slices_may_stay_idle_but_nobody_falls_into_debt(
     assert (spent_out < result.shares.prices)[result.refused].all()
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(quanta(richest=4))
 def test_guaranteed_slices_are_always_there(result: Allocation) -> None:
     guaranteed = np.minimum(result.shares.guaranteed, result.demands)
@@ -73,7 +74,7 @@ def test_guaranteed_slices_are_always_there(result: Allocation) -> None:
     np.testing.assert_array_equal(lent, np.minimum(borrowed, result.donated.sum(axis=1)))
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(quanta(richest=4))
 def test_credits_are_conserved_to_the_last_micro_credit(result: Allocation) -> None:
     """Earned in all: one credit a slice of the pools; paid: what is held, and what nobody took."""
@@ -83,7 +84,7 @@ def test_credits_are_conserved_to_the_last_micro_credit(result: Allocation) -> N
     assert result.ledger.total() == result.before.total() + earned - paid
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(quanta(richest=4), st.lists(st.integers(0, 9), max_size=3))
 def test_parked_balances_rise_by_what_nobody_paid_for_and_no_more(
     result: Allocation, parked: list[int]
@@ -108,7 +109,7 @@ def test_parked_balances_rise_by_what_nobody_paid_for_and_no_more(
         assert abs(mean - rise) < 200
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["0", "0.5", "1"]))
 def test_balances_are_the_account_of_all_a_user_ever_held(seed: int, fraction: str) -> None:
     """Credits tell income less the price of slices held, or kept from others, since the start."""
@@ -145,7 +146,7 @@ def useful_total(
 
 
 @pytest.mark.long
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(histories(), st.data())
 def test_asking_for_more_than_one_can_use_never_pays(
     history: tuple[np.ndarray, int, list[int]], data: st.DataObject
@@ -158,7 +159,7 @@ def test_asking_for_more_than_one_can_use_never_pays(
     assert useful_total(lie, demands, capacity, weights, 0) <= truth
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(histories())
 def test_no_demand_but_the_true_one_gets_more_in_the_same_quantum(
     history: tuple[np.ndarray, int, list[int]],
@@ -178,7 +179,7 @@ def test_no_demand_but_the_true_one_gets_more_in_the_same_quantum(
     assert useful[min(int(demands[-1, 0]), capacity)] == max(useful)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(histories())
 def test_the_least_total_is_as_large_as_the_past_allows(
     history: tuple[np.ndarray, int, list[int]],
@@ -203,7 +204,7 @@ def test_the_least_total_is_as_large_as_the_past_allows(
     assert least(tuple(trace.slices[-1].tolist())) == best
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(histories(), st.integers(1, 10**12))
 def test_only_differences_between_balances_matter(
     history: tuple[np.ndarray, int, list[int]], by: int
@@ -218,7 +219,7 @@ def test_only_differences_between_balances_matter(
     assert plain.ledger.lift(by) == lifted.ledger
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(histories(), st.integers(2, 1000))
 def test_only_proportions_between_weights_matter(
     history: tuple[np.ndarray, int, list[int]], factor: int

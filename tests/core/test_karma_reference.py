@@ -13,7 +13,8 @@ from math import floor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.mechanisms.karma.baselines import share_max_min, share_strictly
@@ -198,20 +199,20 @@ def worlds(draw: st.DrawFn, most_pools: int) -> World:
 
 
 @pytest.mark.long
-@settings(deadline=None, max_examples=600)
+@examples(600)
 @given(worlds(1))
 def test_one_pool_equals_algorithm_1(world: World) -> None:
     assert batched(world) == algorithm_1(world)
 
 
 @pytest.mark.long
-@settings(deadline=None, max_examples=1200)
+@examples(1200)
 @given(worlds(5))
 def test_several_pools_equal_richest_first_slice_by_slice(world: World) -> None:
     assert batched(world) == richest_first(world)
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(worlds(5))
 def test_by_level_equals_slice_by_slice(world: World) -> None:
     assert by_level(world) == richest_first(world)
@@ -245,14 +246,14 @@ def clusters(draw: st.DrawFn) -> World:
     )
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(clusters())
 def test_clusters_of_any_size_equal_richest_first_in_unbounded_integers(world: World) -> None:
     """Nothing overflows, nothing is rounded, and no credit is lost or created."""
     assert batched(world) == by_level(world)
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(clusters())
 def test_max_min_and_strict_shares_of_any_size_are_those_of_unbounded_integers(
     world: World,
@@ -267,14 +268,13 @@ def test_max_min_and_strict_shares_of_any_size_are_those_of_unbounded_integers(
         assert all(abs(have - due) < 1 for have, due in zip(held, exact, strict=True))
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(worlds(1))
 def test_across_pools_is_algorithm_1_where_there_is_one(world: World) -> None:
     """The order that several pools need says nothing new about one."""
     assert richest_first(world) == algorithm_1(world)
 
 
-@settings(deadline=None, max_examples=100)
 @given(worlds(3), st.integers(0, 6), st.integers(0, 2**32 - 1))
 def test_simulation_equals_allocations_one_by_one(world: World, quanta: int, seed: int) -> None:
     shape = (quanta, len(world.capacities), len(world.weights))
@@ -328,7 +328,7 @@ def weighted_demands(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     return demands, draw(st.lists(st.sampled_from([1, 2, 4]), min_size=users, max_size=users))
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(weighted_demands(), st.integers(0, 30))
 def test_max_min_equals_slice_by_slice(wanted: tuple[list[int], list[int]], capacity: int) -> None:
     """Each slice goes to the user that has least for its weight, earlier users first."""

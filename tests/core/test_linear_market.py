@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from examples import examples
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -94,7 +95,7 @@ def test_nodes_are_whole_where_users_bid_on_few() -> None:
     assert all(grant.sockets == () for grant in plan.grants)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     users=st.integers(2, 4),
     nodes=st.integers(2, 4),
@@ -117,7 +118,7 @@ def test_nobody_bids_on_more_nodes_than_it_may_and_nothing_is_lost(
         assert sum(each.cores for each in plan.grants if each.node == node.name) <= 10 * (1 + 1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(2, 4), st.integers(1, 2), st.integers(0, 2**32 - 1))
 def test_no_other_choice_of_nodes_serves_better_where_the_market_is_at_rest(
     nodes: int, most: int, seed: int

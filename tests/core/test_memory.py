@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.clearing import clear
@@ -170,7 +171,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     return Snapshot(tuple(users), tuple(nodes), tuple(jobs))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(snapshots(), st.sampled_from(MECHANISMS))
 def test_no_node_gives_more_than_it_has_and_no_job_gets_more_than_it_wants(
     snapshot: Snapshot, mechanism: MemoryMechanism
@@ -189,7 +190,7 @@ def test_no_node_gives_more_than_it_has_and_no_job_gets_more_than_it_wants(
     assert sum(given.values()) == sum(each.granted for each in plan.memory)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(snapshots(), st.sampled_from(["Karma", "MaxMin"]))
 def test_nothing_stays_idle_that_somebody_wants(
     snapshot: Snapshot, mechanism: MemoryMechanism

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.analysis.plan_quality import PlanQuality, evaluate_plan, proportional_progress
@@ -68,7 +69,7 @@ def test_too_many_to_compare_are_not_compared() -> None:
     assert evaluate_plan(snapshot, clear(snapshot), comparisons=3).envy_freeness is None
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.floats(0.05, 0.99), st.floats(0.05, 0.99), st.integers(1, 5))
 def test_the_market_leaves_nobody_envious(first: float, second: float, shares: int) -> None:
     """Anybody could buy the other's cores, scaled to its budget, and did not."""

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -47,7 +48,7 @@ def paper_response(weights: Floats, others: Floats, budget: float) -> Floats:
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(games(5, 12), st.sampled_from([1e-6, 1.0, 1e6]))
 def test_best_response_is_the_papers(market: ShareMarket, unit: float) -> None:
     """Section 6.1.1, in any unit of money."""
@@ -58,7 +59,7 @@ def test_best_response_is_the_papers(market: ShareMarket, unit: float) -> None:
     np.testing.assert_allclose(best_response(scaled, bids, 0), expected, atol=1e-9 * unit)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(games(5, 12))
 def test_best_response_is_on_the_machines_of_highest_weight_by_price(market: ShareMarket) -> None:
     """Claim 3: whoever bids nothing on a machine bids nothing on those of lower w / y."""
@@ -92,7 +93,7 @@ def test_best_response_is_what_a_general_optimiser_finds(seed: int) -> None:
     np.testing.assert_allclose(ours, best.x, atol=1e-5)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(games())
 def test_equilibria_exist_and_are_found(market: ShareMarket) -> None:
     """Theorem 1; equation 1 is what the certificate measures, from two sides."""

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.clearing import clear
@@ -59,7 +60,7 @@ def test_a_job_of_several_sockets_gets_all_the_cores_that_it_must_have(data: st.
         assert "short of" not in grant.reason
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.sampled_from(["AmdahlBidding", "ProportionalSharing", "BestResponse", "Greedy"]),
     st.integers(0, 2**32 - 1),

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.analysis.bid_curve import PricedJob, bid_curve
@@ -98,7 +99,7 @@ class Case:
         self.bounds = bounds_of(self.market, requested, np.zeros(jobs), unbounded, 0.25)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.builds(Case, st.integers(0, 2**32 - 1)))
 def test_requests_that_cost_more_than_a_budget_are_kept_and_others_buy_what_is_best(
     case: Case,

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.mechanisms.amdahl.market import AmdahlMarket
@@ -20,7 +21,7 @@ def test_a_vanishing_job_takes_what_the_capped_leave_and_no_more(tiny: float) ->
     np.testing.assert_allclose(filled, [4, 4])
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(st.integers(0, 2**32 - 1))
 def test_groups_are_filled_each_on_its_own(seed: int) -> None:
     """Members without weight have their lower bounds until all others have their upper ones."""

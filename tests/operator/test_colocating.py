@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from whole_decisions import decide
 
@@ -253,7 +254,7 @@ def test_measured_penalties_decide_and_are_told() -> None:
     assert (company["predictedPenalty"], company["measuredPenalty"]) == ("0.1", "0.1")
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**32 - 1))
 def test_whatever_happens_nobody_waits_for_ever_and_no_node_is_overfull(seed: int) -> None:
     """Operators end among their writes, nodes are lost and pods come late; time goes on."""

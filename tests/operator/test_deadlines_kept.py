@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from whole_decisions import decide
 
@@ -479,7 +480,7 @@ def test_an_implausible_reading_harms_nobody(value: object) -> None:
 
 
 @given(st.lists(st.floats(0, 1e30) | st.sampled_from([0.0, 1e6, 2e6]), min_size=3, max_size=8))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_whatever_a_counter_says_other_users_keep_their_cores(values: list[float]) -> None:
     run = life(1.15, 4)
     run.rates = {}

@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from whole_decisions import decide, whole
@@ -40,7 +40,6 @@ MODELS: dict[str, type[Status]] = {
     "SpeedupProfile": SpeedupProfileStatus,
 }
 SCHEMAS = {kind: schema_of(each) for kind, each in read_definitions().items()}
-ANY = settings(max_examples=100, deadline=None)
 USERS, JOBS, NODES = ["u0", "u1", "u2", "u3"], ["j0", "j1", "j2"], ["n0", "n1"]
 AMOUNTS = ["0", "1", "1Gi", "8Gi", "8Ei", "-1"]
 FAULTS = 0.08
@@ -166,7 +165,6 @@ def as_text(decision: Decision) -> str:
     return json.dumps(writes, default=lambda each: [getattr(each, f) for f in each.__slots__])
 
 
-@ANY
 @given(worlds_drawn)
 def test_a_decision_is_always_made_and_always_the_same(known: World) -> None:
     decision = decide(known)
@@ -179,7 +177,6 @@ def test_a_decision_is_always_made_and_always_the_same(known: World) -> None:
 
 
 @pytest.mark.long
-@ANY
 @given(worlds_drawn)
 def test_an_api_server_stores_what_is_written_as_it_is(known: World) -> None:
     decision = decide(known)
@@ -195,7 +192,6 @@ def test_an_api_server_stores_what_is_written_as_it_is(known: World) -> None:
         assert answer.stored["spec"] == {"epoch": 1, **order.spec}
 
 
-@ANY
 @given(worlds_drawn)
 def test_no_node_gives_more_than_it_sells_and_no_pod_is_granted_twice(known: World) -> None:
     decision = decide(known)
@@ -215,7 +211,6 @@ def _at_once(before: World, decision: Decision, after: World) -> World:
     return replace(after, now=before.now) if moving else after
 
 
-@ANY
 @given(worlds_drawn, st.booleans())
 def test_what_was_written_is_not_written_again(known: World, leader_changes: bool) -> None:
     first = decide(known)
@@ -225,7 +220,6 @@ def test_what_was_written_is_not_written_again(known: World, leader_changes: boo
 
 
 @pytest.mark.long
-@ANY
 @given(worlds_drawn, st.booleans())
 def test_an_operator_that_ends_between_two_parts_leaves_nothing_but_the_second_to_do(
     known: World, leader_changes: bool
@@ -261,7 +255,6 @@ WRONG = [
 ]
 
 
-@ANY
 @given(worlds_drawn, st.sampled_from(WRONG))
 def test_a_broken_object_more_changes_nothing_for_the_others(known: World, wrong: Document) -> None:
     more = world(wrong)
@@ -286,7 +279,6 @@ def _has_pods(decision: Decision, job: str) -> bool:
 
 
 @pytest.mark.long
-@ANY
 @given(worlds_drawn, st.randoms(use_true_random=False))
 def test_the_order_of_objects_decides_nothing(known: World, lots: Any) -> None:
     objects = known.objects
@@ -325,7 +317,6 @@ def after_event(known: World, lots: Lots) -> World:
     return replace(known, objects=replace(known.objects, **changed))
 
 
-@ANY
 @given(worlds_drawn, st.integers(0, 2**32))
 def test_after_any_events_a_decision_is_the_one_from_nothing(known: World, seed: int) -> None:
     # Finds results that objects remember too long; a cache in a module must be emptied here, too.
@@ -340,7 +331,6 @@ def test_after_any_events_a_decision_is_the_one_from_nothing(known: World, seed:
         known = outcome(known, decision)
 
 
-@ANY
 @given(worlds_drawn)
 def test_every_pod_of_an_admitted_job_on_a_selling_node_has_something(known: World) -> None:
     decision = decide(known)

@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given, settings
+from examples import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from admission import admit, read_definitions, schema_of
@@ -103,7 +104,7 @@ def found_or_hardly_matters(known: Cluster, name: str) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @example(
     [
         ("pod comes", 3),

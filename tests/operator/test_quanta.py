@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from whole_decisions import decide
@@ -238,9 +239,7 @@ def small_parts() -> Iterator[None]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("small_parts")
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(STEPS, min_size=5, max_size=25))
 def test_a_ledger_in_parts_follows_from_the_log_whatever_befalls_operators(
     steps: list[tuple[Any, ...]],
@@ -255,7 +254,7 @@ def test_a_ledger_in_parts_follows_from_the_log_whatever_befalls_operators(
 
 
 @pytest.mark.long
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(STEPS, min_size=5, max_size=25))
 def test_the_ledger_follows_from_the_log_whatever_befalls_operators(
     steps: list[tuple[Any, ...]],

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections import defaultdict
 from dataclasses import replace
 from fractions import Fraction
@@ -18,6 +17,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import pytest
+from examples import ALL
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from whole_decisions import decide
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from walras_operator.decide.world import Document, World
 
-WORLDS = 100_000 if "WALRAS_NEW_EXAMPLES" in os.environ else 150
+WORLDS = 100_000 if ALL else 60
 NODES = ["n0", "n1", "n2"]
 OWNERS = {"alice": "train", "bob": "evil"}
 APPS = ["a0", "a1", "a2"]
@@ -270,7 +270,7 @@ tenancies = st.integers(0, 2**48).map(drawn)
 
 
 @pytest.mark.long
-@settings(max_examples=WORLDS, deadline=None)
+@settings(max_examples=WORLDS)
 @given(tenancies)
 def test_nothing_that_a_tenant_writes_takes_from_another(cluster: Tenancy) -> None:
     known = world(*cluster.documents, *cluster.attack)

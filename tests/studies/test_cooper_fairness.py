@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
@@ -35,7 +35,6 @@ lists = st.integers(2, 30).flatmap(
 
 
 @given(lists)
-@settings(deadline=None)
 def test_agree_with_scipy_ties_included(both: tuple[Floats, Floats]) -> None:
     x, y = both
     assert spearman(x, y) == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-12)

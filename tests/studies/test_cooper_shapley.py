@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -54,13 +54,11 @@ def test_the_papers_example() -> None:
 
 
 @given(games)
-@settings(deadline=None)
 def test_averages_over_all_orders(penalty: Floats) -> None:
     np.testing.assert_allclose(shapley_exact(penalty).share, in_every_order(penalty), atol=1e-10)
 
 
 @given(games, st.randoms(use_true_random=False))
-@settings(deadline=None)
 def test_axioms(penalty: Floats, random: object) -> None:
     """Efficiency, linearity, and nothing for who adds nothing."""
     share = shapley_exact(penalty).share
@@ -77,7 +75,6 @@ def test_equals_bear_equal_shares() -> None:
 
 
 @given(hnp.arrays(np.float64, st.integers(2, 8), elements=st.floats(0, 10)))
-@settings(deadline=None)
 def test_who_interferes_more_bears_more(of_each: Floats) -> None:
     """The appendix's conclusion: the second to come brings the first's interference to bear too.
 

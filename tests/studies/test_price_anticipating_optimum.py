@@ -8,7 +8,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
@@ -39,7 +40,7 @@ def repeated(market: ShareMarket) -> Floats:
     return np.repeat(market.weights, market.parallelism, axis=0)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(limited_markets())
 def test_limited_optimum_is_a_matching_of_largest_weight(market: ShareMarket) -> None:
     """Lemma 6, against scipy; the prices of the matching prove it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from walras.speedup.amdahls_law import speedup
@@ -155,7 +155,6 @@ REQUEST = MeasurementRequest("first", "aa")
     repeats=st.integers(1, 4),
     seconds=st.floats(0.1, 10),
 )
-@settings(deadline=None)
 def test_the_fraction_of_a_program_is_found(
     fraction: float, granted: int, repeats: int, seconds: float
 ) -> None:
@@ -182,7 +181,6 @@ def test_a_counter_that_claims_an_endless_speedup_ends_no_agent() -> None:
 
 
 @given(fraction=st.floats(0.2, 1), drift=st.floats(-0.002, 0.01))
-@settings(deadline=None)
 def test_steady_drift_hardly_shows(fraction: float, drift: float) -> None:
     """A pass upwards alone would take all of the drift for speedup."""
 
@@ -453,7 +451,6 @@ def test_memory_bandwidth_is_that_on_most_cores_where_it_is_known() -> None:
 )
 @example([1e308, 5e-324])
 @example([-1e308, 1.7e308, 1.7e308])
-@settings(deadline=None)
 def test_whatever_a_jobs_counter_says_the_agent_goes_on(jumps: list[float]) -> None:
     """A job's counter is its own affair; what it cannot have counted ends its measurement."""
     node = Node()
