@@ -54,12 +54,6 @@ def test_a_core_is_given_with_both_its_siblings() -> None:
     assert len(given.exclusive["b"]) == 4
 
 
-def test_what_no_job_demands_is_shared() -> None:
-    given = assign(machine(cores=4), demands(a=3))
-
-    assert given == Assignment({"a": CpuSet(range(3))}, CpuSet([3]))
-
-
 def test_a_job_takes_the_fullest_node_in_which_it_fits() -> None:
     topology = machine(nodes=2, cores=8)
     before = assign(topology, demands(big=6))
@@ -69,14 +63,6 @@ def test_a_job_takes_the_fullest_node_in_which_it_fits() -> None:
     assert nodes_of(topology, after.exclusive["small"]) == nodes_of(
         topology, after.exclusive["big"]
     )
-
-
-def test_a_job_takes_one_cache_of_a_node_when_it_fits() -> None:
-    topology = machine(nodes=2, caches=4, cores=4)
-
-    given = assign(topology, demands(a=3, b=4, c=4))
-
-    assert all(len(caches_of(topology, cpus)) == 1 for cpus in given.exclusive.values())
 
 
 def test_a_job_larger_than_a_cache_touches_as_few_as_can_be() -> None:
@@ -105,16 +91,6 @@ def test_threads_fill_whole_cores_first() -> None:
     assert len(cores) == 1
     assert len(given.exclusive["a"]) == 3
     assert given.shared == CpuSet([2, 3, 6, 7])
-
-
-def test_a_growing_job_takes_the_rest_of_its_own_node_before_a_new_job_does() -> None:
-    topology = machine(nodes=2, cores=4)
-    before = assign(topology, demands(old=2))
-
-    after = assign(topology, demands(a_new=2, old=4), before.exclusive)
-
-    assert len(nodes_of(topology, after.exclusive["old"])) == 1
-    assert nodes_of(topology, after.exclusive["a_new"]) == {1}
 
 
 def test_a_job_that_outgrows_its_node_keeps_what_it_has() -> None:
@@ -150,15 +126,6 @@ def test_no_other_job_moves_to_make_room_for_a_split_one() -> None:
     assert assign(topology, demands(a=4, b=1), before).exclusive == before
 
 
-def test_what_one_split_job_gives_up_lets_another_leave_a_node() -> None:
-    topology = machine(nodes=2, cores=4)
-    before = {"a": CpuSet([0, 1, 4]), "b": CpuSet([2, 5, 6, 7])}
-
-    after = assign(topology, demands(a=3, b=4), before)
-
-    assert after.exclusive == {"a": CpuSet([0, 1, 3]), "b": CpuSet([4, 5, 6, 7])}
-
-
 def test_a_job_whose_memory_may_be_on_either_node_leaves_neither() -> None:
     topology = machine(nodes=2, cores=4)
     before = {"a": CpuSet([0, 1, 4, 5])}
@@ -172,18 +139,6 @@ def test_threads_gather_on_one_core_once_its_sibling_is_free() -> None:
     after = assign(topology, demands(a=2), {"a": CpuSet([0, 1])}, unit="thread")
 
     assert after.exclusive == {"a": CpuSet([1, 5])}
-
-
-def test_a_core_whose_sibling_came_back_stays_with_its_job() -> None:
-    after = assign(machine(cores=4, threads=2), demands(a=1, b=1), {"b": CpuSet([0])})
-
-    assert after.exclusive["b"] == CpuSet([0, 4])
-
-
-def test_previous_cpus_that_are_gone_are_ignored() -> None:
-    after = assign(machine(cores=2), demands(a=2), {"a": CpuSet([1, 9]), "gone": CpuSet([0])})
-
-    assert after.exclusive == {"a": CpuSet([0, 1])}
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,3 @@ def test_after_a_calm_time_it_begins_anew() -> None:
     backoff.failed("a", 0.0)
     assert backoff.failed("a", 1.0) == 2.0
     assert backoff.failed("a", 8.1) == 1.0
-
-
-def test_keys_that_are_gone_are_forgotten() -> None:
-    backoff = Backoff(first=1.0, longest=5.0)
-    backoff.failed("a", 0.0)
-    backoff.failed("b", 0.0)
-    backoff.keep(frozenset({"b"}))
-    assert backoff.waiting(0.5) == {"b"}
-    assert backoff.failed("a", 0.5) == 1.0

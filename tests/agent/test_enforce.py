@@ -179,22 +179,6 @@ def test_no_group_above_a_container_is_narrowed(version: Literal[1, 2], tmp_path
 
 
 @VERSIONS
-def test_container_that_starts_later_is_taken_in(version: Literal[1, 2], tmp_path: Path) -> None:
-    kernel = node(version, "ab")
-    agent = Agent(kernel, tmp_path)
-    first = agent.hold(a=2000)
-    start(kernel, "c")
-    kernel.make(container("a", 7), tasks=1)
-    assert len(held(kernel)["c"]) == CORES
-    agent.hold(a=2000)
-    assert held(kernel) == {
-        "a": first.node_cpus.pods["a"].exclusive,
-        "b": first.node_cpus.shared,
-        "c": first.node_cpus.shared,
-    }
-
-
-@VERSIONS
 def test_container_that_starts_while_the_agent_is_away_moves_no_other(
     version: Literal[1, 2], tmp_path: Path
 ) -> None:
@@ -232,21 +216,6 @@ def test_quota_is_lifted_while_granted_and_put_back(version: Literal[1, 2], tmp_
     assert texts(kernel, CPU_FILES[version]) == original
 
 
-@VERSIONS
-def test_without_grants_everything_is_as_it_was(version: Literal[1, 2], tmp_path: Path) -> None:
-    kernel = node(version, quota=200_000)
-    before = held(kernel)
-    cpus = texts(kernel, ("cpuset.cpus",))
-    agent = Agent(kernel, tmp_path)
-    agent.hold(a=2000, b=1500)
-    done = agent.hold()
-    assert done.failures == ()
-    assert held(kernel) == before
-    if version == 1:
-        assert texts(kernel, ("cpuset.cpus",)) == cpus
-    assert dict(agent.journal.originals) == {}
-
-
 def test_cpu_that_was_offline_when_grants_ended_comes_back_to_all(tmp_path: Path) -> None:
     kernel = node(2)
     before = held(kernel)
@@ -257,16 +226,6 @@ def test_cpu_that_was_offline_when_grants_ended_comes_back_to_all(tmp_path: Path
     agent.hold()
     kernel.online([5])
     assert held(kernel) == before
-
-
-@VERSIONS
-def test_grant_of_a_pod_that_is_not_here_takes_nothing(
-    version: Literal[1, 2], tmp_path: Path
-) -> None:
-    kernel = node(version, "ab")
-    done = Agent(kernel, tmp_path).hold(a=1000, e=3000)
-    assert set(done.node_cpus.pods) == {"a"}
-    assert len(done.node_cpus.shared) == CORES - 1
 
 
 @VERSIONS
@@ -381,19 +340,6 @@ def test_kernel_that_takes_a_value_and_holds_another_is_believed(tmp_path: Path)
     failure = next(each for each in done.failures if each.group == container("a"))
     assert failure.kind == "permanent"
     assert "wrote CPUs 0, but 1-5 are in effect" in failure.reason
-
-
-@VERSIONS
-def test_drift_is_put_right(version: Literal[1, 2], tmp_path: Path) -> None:
-    """`runc update` rewrites every value from its saved state (runc 3180, 4227)."""
-    kernel = node(version)
-    agent = Agent(kernel, tmp_path)
-    agent.hold(a=2000)
-    right = held(kernel)
-    kernel.set_by_others(CgroupFile("cpuset", container("c"), "cpuset.cpus"), f"0-{CORES - 1}")
-    assert held(kernel) != right
-    agent.hold(a=2000)
-    assert held(kernel) == right
 
 
 @VERSIONS

@@ -101,16 +101,6 @@ def test_a_group_made_again_has_an_original_of_its_own(reopen: Callable[[], Jour
     assert reopen().originals == {A.setting: again}
 
 
-def test_what_is_forgotten_can_be_recorded_anew(reopen: Callable[[], Journal]) -> None:
-    journal = reopen()
-    record(journal, A, B)
-    journal.forget([A.setting])
-    assert reopen().originals == {B.setting: B}
-
-    record(journal, A._replace(text=WRITTEN))
-    assert reopen().originals[A.setting].text == WRITTEN
-
-
 def test_nothing_is_written_where_nothing_is_new(path: Path, reopen: Callable[[], Journal]) -> None:
     journal = reopen()
     record(journal)
@@ -208,13 +198,6 @@ def test_texts_are_compared_as_the_kernel_shows_them(
     assert not known._replace(written=None).is_foreign(shown, version)
 
 
-def test_text_is_kept_to_the_letter(reopen: Callable[[], Journal]) -> None:
-    odd = [original(f"/{text!r}", text) for text in ("", "0\n1", 'a"\\b', "-1", "é")]
-    record(reopen(), *odd)
-
-    assert set(reopen().originals.values()) == set(odd)
-
-
 def test_originals_of_another_boot_are_void(boot_id: Path, reopen: Callable[[], Journal]) -> None:
     record(reopen(), A)
     boot_id.write_text("6f1c2d3e-0000-4000-8000-000000000002\n")
@@ -223,14 +206,6 @@ def test_originals_of_another_boot_are_void(boot_id: Path, reopen: Callable[[], 
     assert journal.originals == {}
     record(journal, B)
     assert reopen().originals == {B.setting: B}
-
-
-def test_this_machine_tells_its_boot(path: Path) -> None:
-    record(Journal.open(path), A)
-
-    told = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    assert json.loads(path.read_text())["boot"] == told
-    assert Journal.open(path).originals == {A.setting: A}
 
 
 def entry(**changes: object) -> dict[str, object]:

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from waiting import eventually
-from walras_agent.memory.demand import GROWTH, HALF_LIFE, PAUSE, SLACK, PodDemand, estimate
+from walras_agent.memory.demand import GROWTH, HALF_LIFE, PAUSE, PodDemand, estimate
 from walras_agent.memory.pressure import headroom
 from walras_agent.memory.stats import MemoryLimits, MemorySample, MemoryStall, read_sample
 from walras_agent.tree import CgroupFile, CgroupTree
@@ -53,10 +51,6 @@ def after(samples: list[MemorySample], seconds: float = 10.0) -> PodDemand:
 def test_what_is_used_is_wanted_and_room_to_grow() -> None:
     assert after([using(100)]).amount == 116 * MIB
     assert after([using(1000)]).amount == 1100 * MIB
-
-
-def test_cache_that_nobody_used_of_late_is_not_wanted() -> None:
-    assert after([using(100, inactive_file=60 * MIB)]).amount == 56 * MIB
 
 
 HELD_BACK = {
@@ -106,19 +100,6 @@ def test_what_is_not_used_any_more_is_forgotten_by_halves() -> None:
     idle = estimate(using(100), known, HALF_LIFE)
     assert idle.amount == 116 * MIB + (1100 - 116) * MIB // 2
     assert idle.amount > estimate(using(100), idle, 10 * HALF_LIFE).amount >= 116 * MIB
-
-
-@given(st.lists(st.tuples(st.integers(1, 4000), st.booleans()), min_size=1, max_size=30))
-def test_never_less_than_what_is_used_and_seldom_told(steps: list[tuple[int, bool]]) -> None:
-    known: PodDemand | None = None
-    refused = 0
-    for number, (mib, squeezed) in enumerate(steps):
-        refused += squeezed
-        before, known = known, estimate(using(mib, refused=refused), known, 10.0 * number)
-        assert known.reported >= known.amount >= mib * MIB
-        assert known.reported <= 1.25 * known.amount + MIB
-        if before is not None and SLACK * before.reported <= known.amount <= before.reported:
-            assert known.reported == before.reported
 
 
 def test_a_steady_program_is_told_of_once() -> None:

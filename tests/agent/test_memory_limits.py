@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from walras_agent.memory.limit_steps import (
     LimitHistory,
     LimitProgress,
-    LimitStep,
     MemoryWrite,
     PodMemory,
     Reclaim,
@@ -399,11 +398,6 @@ def test_the_smallest_grant_is_64_kib(grant: int) -> None:
     assert next_step(world().pod(), grant, {}, 0.0) == next_step(world().pod(), 65536, {}, 0.0)
 
 
-def test_a_pod_of_which_nothing_is_known_is_refused() -> None:
-    with pytest.raises(ValueError, match="no sample or no original limits"):
-        next_step(PodMemory(POD, {}, {}), MIB, {}, 0.0)
-
-
 events = st.one_of(
     st.tuples(st.just("grow"), st.integers(1, 600)),
     st.tuples(st.just("shrink"), st.integers(1, 600)),
@@ -448,15 +442,3 @@ def test_no_program_is_killed_by_a_limit_that_was_lowered(
     else:
         assert kernel.usage <= here.grant + MIB
         assert report.limit == here.grant
-
-
-@given(limits, st.integers(64, 3000), st.integers(0, 2000), st.integers(0, 2000))
-def test_the_same_input_gives_the_same_step(
-    limit: MemoryLimits, grant: int, anon: int, cache: int
-) -> None:
-    def once() -> LimitStep:
-        here = world(limit, limit, 2, anon=anon, inactive=cache)
-        here.step(grant * MIB)
-        return next_step(here.pod(), grant * MIB, here.histories, here.now)
-
-    assert once() == once()

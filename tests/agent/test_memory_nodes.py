@@ -132,14 +132,6 @@ def test_pod_is_let_go_when_nothing_is_wanted_of_it(node: Node) -> None:
     assert dict(node.journal.originals) == {}
 
 
-def test_pod_with_cores_on_all_nodes_is_let_go(node: Node) -> None:
-    node.start("aa")
-    node.step(aa=1)
-    pods = node.observer.observe()
-    assert node.keeper.step(pods, {"aa": BOTH}, node.now).pods == {"aa": NumaBinding(BOTH)}
-    assert node.mems(node.container("aa")) == BOTH
-
-
 def test_what_was_set_before_is_put_back(node: Node) -> None:
     node.start("aa")
     setting = CgroupFile("cpuset", node.container("aa"), MEMS)
@@ -221,14 +213,6 @@ def test_a_pod_that_was_let_in_is_not_sent_away_at_once(used: int, available: in
     assert STAY_HEADROOM < BIND_HEADROOM
 
 
-def test_container_that_comes_later_is_held_too(node: Node) -> None:
-    node.start("aa")
-    node.step(aa=1)
-    node.start("aa", 1)
-    assert node.step(aa=1)["aa"].nodes == CpuSet([1])
-    assert node.mems(node.container("aa", 1)) == CpuSet([1])
-
-
 def test_refusal_that_lasts_is_not_tried_all_the_time(node: Node) -> None:
     node.start("aa")
     node.start("aa", 1)
@@ -255,15 +239,6 @@ def test_what_cannot_be_put_back_is_told_and_not_tried_all_the_time(node: Node) 
     assert 3 <= told <= 12
     assert node.mems(node.container("aa")) == CpuSet([1])
     assert set(node.journal.originals) == {setting}
-
-
-def test_others_who_keep_writing_are_answered_ever_more_slowly(node: Node) -> None:
-    """Two writers flip-flopped cpusets (koordinator 1214)."""
-    node.start("aa")
-    for _ in range(60):
-        node.step(aa=1)
-        node.kernel.set_by_others(CgroupFile("cpuset", node.container("aa"), MEMS), "0-1")
-    assert 3 <= len(node.kernel.writes) <= 12
 
 
 def test_pod_that_goes_meanwhile_is_no_failure(node: Node) -> None:

@@ -15,7 +15,6 @@ from walras_agent.pod_cpus import NodeCpus, allocate_cpus
 from walras_agent.tree import CgroupFile
 
 TOPOLOGY = machine(cores=6)
-NOTHING = CpuSet()
 
 
 def cpus(text: str) -> CpuSet:
@@ -65,22 +64,6 @@ def test_groups_inside_narrow_before_and_widen_after_their_container() -> None:
         "/a/1/x=0-1",
         "/a/1/x/y=0-1",
     ]
-
-
-def test_container_with_groups_inside_moves_through_both_sets() -> None:
-    pods = [pod("a", Container(group("/a/1", "4-5"), (group("/a/1/x", "4-5"),)))]
-    full = {CgroupFile("cpuset", "/a/1/x", CPUS): "0-5"}
-    assert texts(plan_moves(pods, granted(a=2000), full, {}).moves) == [
-        "/a/1=0-1,4-5",
-        "/a/1/x=0-1,4-5",
-        "/a/1/x=0-1",
-        "/a/1=0-1",
-    ]
-
-
-def test_group_inside_keeps_to_the_part_it_was_made_for() -> None:
-    pods = [pod("a", Container(group("/a/1", "0-5"), (group("/a/1/x", "1-2"),)))]
-    assert texts(plan_moves(pods, granted(a=2000), {}, {}).moves) == ["/a/1/x=1", "/a/1=0-1"]
 
 
 def test_group_inside_that_drifted_is_put_right() -> None:
@@ -160,8 +143,3 @@ def test_every_write_is_one_that_the_kernel_takes(node: tuple[list[ObservedPod],
                 assert state[container.group.name] == (
                     pod_cpus.cpus if pod_cpus else node_cpus.shared
                 )
-
-
-def test_pod_without_a_grant_gets_what_all_share() -> None:
-    moves = plan_moves([pod("b", Container(group("/b/1", "0-5")))], granted(a=1000), {}, {}).moves
-    assert texts(moves) == ["/b/1=1-5"]

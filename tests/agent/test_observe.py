@@ -67,15 +67,6 @@ def test_containers_are_seen_with_the_cpus_in_effect(tmp_path: Path) -> None:
     )
 
 
-def test_a_program_that_is_called_pause_is_a_container_like_any_other(tmp_path: Path) -> None:
-    """Any tenant can call its program so, and would then run wherever it likes."""
-    node = Node(tmp_path, 2)
-    node.add(f"{POD}/{ONE}", "0-3", p10="java")
-    node.add(f"{POD}/{PAUSE}", "0-7", p12="pause")
-    (pod,) = node.observer().observe()
-    assert pod.containers == (container(ONE, "0-3"), container(PAUSE, "0-7"))
-
-
 def test_groups_inside_a_container_count_where_they_have_cpusets_of_their_own(
     tmp_path: Path,
 ) -> None:

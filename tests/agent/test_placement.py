@@ -251,15 +251,6 @@ def test_closing_leaves_no_process_and_no_cgroup(placer: JobPlacer, start: Start
     assert not cgroups_named(f"walras-{run}")
 
 
-def test_a_group_may_be_closed_twice(job: PlacedJob, start: Start) -> None:
-    start(job, SLEEPER, BOTH)
-
-    job.close()
-    job.close()
-
-    assert pids_of(job) == ()
-
-
 def test_cpus_that_cannot_be_had_are_an_error_that_names_them(job: PlacedJob, start: Start) -> None:
     start(job, SLEEPER, FIRST)
 
@@ -276,11 +267,6 @@ def test_a_process_that_is_gone_cannot_be_admitted(job: PlacedJob) -> None:
 
     with pytest.raises(PlacementError):
         job.admit(process.pid)
-
-
-def test_no_cpus_are_refused(job: PlacedJob) -> None:
-    with pytest.raises(ValueError, match=r"default\.job: no CPU"):
-        job.place(CpuSet())
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../up", "Upper", "a b", "a\n", "a_b"])
@@ -305,15 +291,6 @@ def test_two_jobs_cannot_have_one_name(placer: JobPlacer) -> None:
 
     with pytest.raises(PlacementError, match=r"default\.twin"):
         placer.open("default.twin")
-
-
-def test_a_closed_job_leaves_its_name_to_the_next(placer: JobPlacer, start: Start) -> None:
-    placer.open("default.again").close()
-
-    job = placer.open("default.again")
-    process = start(job, SLEEPER, SECOND)
-
-    assert pids_of(job) == (process.pid,)
 
 
 @needs_root

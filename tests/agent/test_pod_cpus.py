@@ -79,12 +79,6 @@ def test_a_machine_of_one_core_has_none_for_sale() -> None:
     assert held.pods["a"] == PodCpus(NOTHING, CpuSet([0]), 1100, 1000, missing=1)
 
 
-def test_a_machine_that_is_all_reserved_is_all_shared() -> None:
-    held = allocate_cpus(machine(cores=2), grants(a=1000), {}, reserved=CpuSet([0, 1]))
-    assert held.shared == CpuSet([0, 1])
-    assert held.pods["a"].cpus == CpuSet([0])
-
-
 def test_work_conserving_grants_have_weights_and_no_quotas() -> None:
     wanted = {"a": 1333, "b": 667, "c": 2000}
     held = allocate_cpus(
@@ -139,11 +133,6 @@ def test_a_core_is_left_for_whoever_needs_it(last: EnforcedGrant) -> None:
 def test_nothing_cannot_be_granted(millicores: int, memory: int | None) -> None:
     with pytest.raises(ValueError, match=r"^default/a: a .* is less than 1m?$"):
         EnforcedGrant("a", "default/a", millicores, memory)
-
-
-def test_two_grants_for_one_pod_are_refused() -> None:
-    with pytest.raises(ValueError, match="two grants are for the pod default/a"):
-        allocate_cpus(machine(), grants(a=1000) * 2, {})
 
 
 class Node(NamedTuple):
@@ -234,13 +223,6 @@ def test_limited_pod_uses_the_first_of_its_own_cores_and_keeps_the_others() -> N
     assert (now.pods["b"], now.shared) == (held.pods["b"], held.shared)
 
 
-def test_limit_counts_what_is_sold() -> None:
-    topology = machine(cores=4, threads=2)
-    held = allocate_cpus(topology, grants(a=3000), {}, unit="thread")
-    now = limit_measured_pods(held, {"a": 2}, topology, unit="thread").pods["a"]
-    assert now.limit == MeasurementLimit(2, CpuSet([0, 4]))
-
-
 @pytest.mark.parametrize(("asked", "used"), [(-1, 1), (0, 1), (3, 3), (4, 3), (99, 3)])
 def test_limit_is_at_least_one_core_and_at_most_all_own_ones(asked: int, used: int) -> None:
     held = limit_measured_pods(
@@ -252,21 +234,3 @@ def test_limit_is_at_least_one_core_and_at_most_all_own_ones(asked: int, used: i
 def test_limit_of_a_pod_without_own_cores_or_without_grant_is_ignored() -> None:
     held = allocate_cpus(machine(cores=4), grants(a=500, b=1000), {})
     assert limit_measured_pods(held, {"a": 1, "gone": 1}, machine(cores=4)) == held
-
-
-@given(nodes(), st.dictionaries(st.sampled_from("abcx"), st.integers(1, 8)))
-def test_limit_takes_nothing_from_anybody_and_gives_nobody_more(
-    node: Node, limits: dict[str, int]
-) -> None:
-    held = node.divide()
-    now = limit_measured_pods(held, limits, node.topology)
-    assert now.shared == held.shared
-    assert now.pods.keys() == held.pods.keys()
-    for uid, pod_cpus in now.pods.items():
-        assert pod_cpus.exclusive == held.pods[uid].exclusive
-        if pod_cpus.limit is None:
-            assert pod_cpus == held.pods[uid]
-        else:
-            assert pod_cpus.cpus
-            assert pod_cpus.cpus <= pod_cpus.exclusive
-            assert pod_cpus.limit.units <= limits[uid]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from walras_agent.memory.pressure import headroom, memory_shortage
+from walras_agent.memory.pressure import memory_shortage
 from walras_agent.memory.stats import (
     UNLIMITED,
     MemoryLimits,
@@ -173,11 +173,6 @@ def test_sizes_are_written_for_people(amount: int, text: str) -> None:
     assert format_bytes(amount) == text
 
 
-def test_headroom_is_both_relative_and_absolute() -> None:
-    assert headroom(10 * MIB) == 16 * MIB
-    assert headroom(1000 * MIB) == 100 * MIB
-
-
 CALM = MemorySample(
     MemoryLimits(512 * MIB), usage=200 * MIB, inactive_file=100 * MIB, stall=MemoryStall(20.0, 20.0)
 )
@@ -204,14 +199,3 @@ def test_strain_is_told_by_pressure_refaults_and_limits(
 ) -> None:
     sample = replace(CALM, **change)  # type: ignore[arg-type]
     assert memory_shortage(sample, CALM, 2.0) == said
-
-
-def test_counters_tell_nothing_at_the_first_look() -> None:
-    assert (
-        memory_shortage(replace(CALM, refaulted=1 << 40, refused=9, inactive_file=0), None, 2.0)
-        == ""
-    )
-
-
-def test_a_burst_within_a_moment_is_no_rate() -> None:
-    assert memory_shortage(replace(CALM, refaulted=MIB), CALM, 0.01) == ""

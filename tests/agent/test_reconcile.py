@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,8 +18,6 @@ from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-VERSIONS = pytest.mark.parametrize("version", [1, 2])
 
 
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])
@@ -270,31 +268,6 @@ def test_agent_that_was_killed_goes_on_where_it_was(node: Node) -> None:
     assert node.step().writes == ()
 
 
-@VERSIONS
-def test_pod_whose_cores_have_no_memory_of_their_own_is_held_without(
-    version: Literal[1, 2], tmp_path: Path
-) -> None:
-    node = Node(ModelKernel(version, cpus=CORES), tmp_path, numa=2, memory_nodes="local")
-    for uid in "ab":
-        node.start_pod(uid)
-    node.plan(a=3000, b=3000)
-    node.step()
-    status = node.step()
-    assert states(status) == {"a": "Enforced", "b": "Enforced"}
-    assert status.is_enforced
-    assert {pod.memory_nodes for pod in status.pods} == {CpuSet([0]), None}
-
-
-def test_plan_says_what_its_cores_are(node: Node) -> None:
-    node.start_pod("a")
-    node.threads = 2
-    node.plan(a=1000)
-    assert node.step().pods[0].cpus == CpuSet([0, 4])
-    node.unit = "thread"
-    node.plan(a=1000)
-    assert node.step().pods[0].cpus == CpuSet([0])
-
-
 def test_limited_pod_owns_the_cores_that_it_does_not_use(node: Node) -> None:
     """While its speedup is measured nobody else may come onto them."""
     for uid in "abc":
@@ -339,25 +312,6 @@ def test_limit_counts_only_once_the_kernel_has_it(node: Node) -> None:
     assert (states(status), status.pods[0].limit) == ({"a": "Failed"}, None)
     status = node.step(10.0, a=1)
     assert (states(status), status.pods[0].limit) == ({"a": "Enforced"}, 1)
-
-
-def test_limited_pod_may_lose_cores_that_it_does_not_use(node: Node) -> None:
-    node.start_pod("a")
-    node.start_pod("b")
-    node.plan(a=5000)
-    node.step(a=1)
-    node.plan(a=2000, b=4000)
-    status = node.step(a=1)
-    assert states(status) == {"a": "Enforced", "b": "Enforced"}
-    assert len(node.cpus(node.container("b"))) == 4
-    assert len(status.pods[0].exclusive) == 2
-
-
-def test_observing_ignores_limits(node: Node) -> None:
-    node.start_pod("a")
-    node.plan("observe", a=3000)
-    node.step(a=1)
-    assert node.kernel.writes == []
 
 
 def test_refusals_of_the_model_are_the_kernels() -> None:

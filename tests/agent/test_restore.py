@@ -56,18 +56,6 @@ class Node:
         return [f"{write.setting} {write.value}" for write in self.kernel.writes]
 
 
-def test_what_was_not_changed_is_not_written() -> None:
-    node = Node(2)
-    node.kernel.make("/a", tasks=1)
-    record(node.journal, node.kernel, ("/a/cpu.weight", "7"))
-
-    done = restore(node.journal, node.kernel)
-
-    assert done.restored == (setting("/a/cpu.weight"),)
-    assert node.writes() == []
-    assert node.journal.originals == {}
-
-
 def test_only_what_is_asked_for_is_put_back() -> None:
     node = Node(2)
     for group in ("/a", "/b"):
@@ -261,17 +249,6 @@ def test_v1_quotas_go_back_though_children_may_not_exceed_parents(stop: int) -> 
     for group, values in originals.items():
         assert tuple(node.read(f"{group}/{file}") for file in QUOTAS_V1) == values
     assert all(write.refused is None for write in node.kernel.writes)
-
-
-def test_a_quota_that_was_lifted_is_put_back_with_one_write() -> None:
-    node = Node(1)
-    node.kernel.make("/c", tasks=1)
-    bandwidths(node, "/c", "200000", "100000", "1000")
-    node.change(("/c/cpu.cfs_quota_us", "-1"))
-
-    restore(node.journal, node.kernel)
-
-    assert node.writes() == ["/c/cpu.cfs_quota_us 200000"]
 
 
 @pytest.mark.parametrize(

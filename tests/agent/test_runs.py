@@ -14,10 +14,6 @@ def test_a_living_process_run_is_not_over() -> None:
     assert not runs.is_over(runs.run_id())
 
 
-def test_no_two_runs_of_a_process_have_one_id() -> None:
-    assert runs.run_id() != runs.run_id()
-
-
 @pytest.mark.system
 def test_the_run_of_a_process_that_ended_is_over() -> None:
     ended = subprocess.run(
@@ -59,16 +55,3 @@ def test_a_pid_given_to_another_process_does_not_keep_the_old_run_alive() -> Non
 )
 def test_what_cannot_be_known_to_be_over_is_not(run: str) -> None:
     assert not runs.is_over(run)
-
-
-def test_a_marker_names_run_and_job() -> None:
-    assert runs.marker("1-2-3", "team.train") == {"WALRAS_RUN": "1-2-3/team.train"}
-
-
-def test_a_run_names_the_groups_of_its_jobs() -> None:
-    run = runs.Run("1-2-3-4")
-    pod = run.pod("team.train")
-
-    assert pod == "/walras-1-2-3-4/job-team.train"
-    assert run.job(pod) == "team.train"
-    assert runs.container_of(pod) == "/walras-1-2-3-4/job-team.train/main"

@@ -13,21 +13,14 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from machines import machine
 from walras.clearing import clear
 from walras.market.snapshot import Bid, CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
-from walras_agent.node_plan import EnforcedGrant
-from walras_agent.pod_cpus import allocate_cpus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from walras.market.plan import Plan
-    from walras_agent.cpuset import CpuSet
 
 MECHANISMS: tuple[CoreMechanism, ...] = get_args(CoreMechanism)
 CORES = 16
-TOPOLOGY = machine(cores=CORES)
 
 
 @st.composite
@@ -64,20 +57,6 @@ def moved(before: Plan, after: Plan) -> int:
     return sum(abs(now[pod] - cores) for pod, cores in own(before).items())
 
 
-def cpus(plan: Plan, previous: Mapping[str, CpuSet]) -> dict[str, CpuSet]:
-    """The CPUs that agents give pods of their own."""
-    found: dict[str, CpuSet] = {}
-    for node in plan.nodes:
-        grants = [
-            EnforcedGrant(grant.pod, grant.title, max(round(1000 * grant.held), 1))
-            for grant in plan.grants
-            if grant.node == node.name
-        ]
-        node_cpus = allocate_cpus(TOPOLOGY, grants, previous)
-        found |= {each.pod: node_cpus.pods[each.pod].exclusive for each in grants}
-    return found
-
-
 @examples(150)
 @given(
     clusters(),
@@ -96,17 +75,3 @@ def test_a_switch_moves_no_more_cores_than_the_two_divisions_differ_by(
     kept = {node.name for node in after.nodes if node.stays}
     for grant, old, new in zip(after.grants, before.grants, anew.grants, strict=True):
         assert grant.held == (old if grant.node in kept else new).held
-
-
-@examples(150)
-@given(clusters(), st.sampled_from(MECHANISMS), st.sampled_from(MECHANISMS))
-def test_a_pod_keeps_its_cpus_but_for_those_it_loses(
-    snapshot: Snapshot, first: CoreMechanism, second: CoreMechanism
-) -> None:
-    before = clear(snapshot, Policy(first, hysteresis=0.02))
-    after = clear(replace(snapshot, held=before.holdings()), Policy(second, hysteresis=0.02))
-    had = cpus(before, {})
-    has = cpus(after, had)
-    for pod, old in had.items():
-        assert len(old & has[pod]) == min(len(old), len(has[pod]))
-    assert cpus(after, has) == has

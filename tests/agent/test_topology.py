@@ -72,27 +72,6 @@ def test_two_sockets_are_read_with_their_siblings_caches_and_nodes(
     assert topology.sockets_of(CpuSet([12, 36])) == (1,)
 
 
-def test_cores_keep_apart_although_core_ids_repeat_per_socket(tmp_path: Path) -> None:
-    topology = Topology.read(two_sockets(tmp_path), allowed=CpuSet(range(48)))
-
-    assert {len(core) for core in topology.cores("core")} == {2}
-    assert CpuSet(c for core in topology.cores("core") for c in core) == topology.cpuset
-
-
-def test_siblings_numbered_side_by_side_are_found_too(tmp_path: Path) -> None:
-    topology = Topology.read(two_sockets(tmp_path, numbering="adjacent"), allowed=CpuSet(range(48)))
-
-    assert topology.cores("core")[1] == CpuSet([2, 3])
-
-
-def test_threads_are_sold_core_by_core(tmp_path: Path) -> None:
-    topology = Topology.read(two_sockets(tmp_path), allowed=CpuSet(range(48)))
-
-    order = [next(iter(unit)) for unit in topology.cores("thread")]
-    assert order[:4] == [0, 24, 1, 25]
-    assert sorted(order) == list(range(48))
-
-
 def test_offline_cpus_are_left_out(tmp_path: Path) -> None:
     root = two_sockets(tmp_path, offline="0,5,29")
 
@@ -192,14 +171,6 @@ def test_nodes_with_memory_are_read_again_when_they_change(tmp_path: Path) -> No
     assert read().memory is None
     write(tmp_path / "sys/devices/system/node/has_memory", "0")
     assert read().memory == CpuSet([0])
-
-
-def test_reader_reads_what_has_not_changed_once(tmp_path: Path) -> None:
-    """Hundreds of files tell of a large machine, and an agent asks every few seconds."""
-    show(machine(cores=2), tmp_path, online=CpuSet([0, 1]), isolated=CpuSet())
-    read = TopologyReader(lambda: CpuSet([0, 1]), tmp_path)
-
-    assert read() is read()
 
 
 def test_a_machine_without_topology_files_has_a_core_per_cpu(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -52,10 +51,6 @@ def test_owned_cpu_is_shared_only_after_its_owner_has_left() -> None:
     assert made == ["z:2-3", "x:0-3"]
 
 
-def test_group_that_keeps_nothing_moves_at_one_stroke() -> None:
-    assert writes(change("a", "0", "1"), change("b", "1-2", "2")) == ["b:2", "a:1"]
-
-
 def test_chain_moves_from_its_free_end() -> None:
     made = writes(change("a", "0", "1"), change("b", "1", "2"), change("c", "2", "3"))
     assert made == ["c:3", "b:2", "a:1"]
@@ -64,16 +59,6 @@ def test_chain_moves_from_its_free_end() -> None:
 def test_ring_is_opened_by_one_that_waits_on_shared_cpus() -> None:
     ring = change("a", "0", "1", own="0"), change("b", "1", "0", own="1")
     assert writes(*ring, change("s", "2", "2"), shared="2") == ["a:2", "b:0", "a:1"]
-
-
-def test_owner_and_sharers_change_places() -> None:
-    made = writes(change("a", "0", "1", own="0"), change("s", "1", "0"), shared="0")
-    assert made == ["a:1", "s:0"]
-
-
-def test_sharers_make_room_for_an_owner_where_others_share() -> None:
-    made = writes(change("a", "0", "1-2", own="0"), change("b", "1-2", "0"), shared="1-2")
-    assert made == ["a:1-2", "b:0"]
 
 
 def test_ring_without_any_shared_cpu_is_left_as_it_is() -> None:
@@ -88,15 +73,6 @@ def test_cpus_of_a_group_that_cannot_be_moved_are_given_to_nobody() -> None:
     done = transition([change("a", "0", "0-1"), fixed, change("c", "4", "3")], NOTHING)
     assert done.writes == (CpusetWrite("c", cpus("3")),)
     assert done.stuck == ("a",)
-
-
-def test_containers_of_one_pod_may_share_its_cpus() -> None:
-    assert writes(change("a1", "0", "0-1"), change("a2", "0-1", "0-1")) == ["a1:0-1"]
-
-
-def test_no_group_is_left_without_cpus() -> None:
-    with pytest.raises(ValueError, match="a: no CPU to be placed on"):
-        transition([change("a", "0", "")], NOTHING)
 
 
 @st.composite
@@ -184,16 +160,6 @@ def test_no_write_gives_a_cpu_two_owners(world: tuple[list[CpusetChange], CpuSet
 def test_a_ring_is_opened_by_one_that_stays_where_others_share() -> None:
     ring = change("a", "0,2", "1", own="0"), change("b", "1-2", "0", own="1")
     assert writes(*ring, shared="2") == ["a:2", "b:0", "a:1"]
-
-
-def test_a_ring_is_opened_by_one_that_stays_on_what_it_had_for_itself() -> None:
-    ring = change("a", "0,2", "1", own="0,2"), change("b", "1", "0", own="1")
-    assert writes(*ring, shared="2") == ["a:2", "b:0", "a:1"]
-
-
-def test_a_ring_is_opened_where_an_owner_will_share() -> None:
-    ring = change("a", "0", "1", own="0"), change("b", "1", "0", own="1")
-    assert writes(*ring, change("s", "2", "2", own="2"), shared="2") == ["a:2", "b:0", "a:1"]
 
 
 @given(worlds())

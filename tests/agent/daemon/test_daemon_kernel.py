@@ -297,7 +297,7 @@ def test_no_cpu_has_two_owners_however_often_the_agent_is_killed(machine: Machin
     pids = {pod: machine.pods.start(pod) for pod in ("aa", "bb", "cc")}
     watch = Watch(pids, Topology.read().cores()[0])
     with watch:
-        for turn in range(12):
+        for turn in range(6):
             machine.want("enforce", None, **{"aa" if turn % 2 else "bb": "1"})
             with machine.running() as agent:
                 assert eventually(lambda: machine.log.stat().st_size > 0)

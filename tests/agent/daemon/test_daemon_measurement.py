@@ -8,6 +8,7 @@ nothing is ever put on that.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import threading
@@ -26,6 +27,7 @@ from walras_agent.daemon.inotify import ChangeWaiter
 from walras_agent.daemon.node import HostPaths, NodeComponents
 from walras_agent.daemon.plans import PlanFile, PlanWithdrawn
 from walras_agent.daemon.state import open_state
+from walras_agent.profiling import measurement
 from walras_agent.topology import Cpu, Topology
 
 if TYPE_CHECKING:
@@ -63,7 +65,9 @@ class Reports:
 
 
 @pytest.fixture
-def pods() -> Iterator[MeasuredPods]:
+def pods(monkeypatch: pytest.MonkeyPatch) -> Iterator[MeasuredPods]:
+    """A pod of two processes that compute; how late a busy machine reads counters plays no role."""
+    monkeypatch.setattr(measurement, "MOST_UNCERTAIN", math.inf)
     assert TREE is not None
     made = MeasuredPods(TREE)
     program = made.run("aa", sys.executable, "-c", TWO_WORKERS)
@@ -108,7 +112,7 @@ def run_until_measured(pods: MeasuredPods, folder: Path) -> Reports:
     return reports
 
 
-def ask(folder: Path, measurement: str) -> None:
+def ask(folder: Path, name: str) -> None:
     plan = {
         "apiVersion": "walras.dev/v1alpha1",
         "kind": "NodeAllocation",
@@ -116,13 +120,15 @@ def ask(folder: Path, measurement: str) -> None:
         "spec": {
             "epoch": 1,
             "grants": [{"podUID": "aa", "name": "pod-aa", "cores": "2"}],
-            "profiling": {"id": measurement, "podUID": "aa", "sampleSeconds": 1, "repeats": 1},
+            "profiling": {"id": name, "podUID": "aa", "sampleSeconds": 1, "repeats": 1},
         },
     }
     (folder / "plan.json").write_text(json.dumps(plan))
 
 
-def test_pod_is_measured_once_and_the_result_is_kept(pods: MeasuredPods, tmp_path: Path) -> None:
+def test_pod_is_measured_once_and_the_result_is_kept_until_its_plan_is_deleted(
+    pods: MeasuredPods, tmp_path: Path
+) -> None:
     ask(tmp_path, "first")
     reports = run_until_measured(pods, tmp_path)
     measured = reports.last
@@ -134,17 +140,9 @@ def test_pod_is_measured_once_and_the_result_is_kept(pods: MeasuredPods, tmp_pat
     again = run_until_measured(pods, tmp_path)
     assert again.last == measured
     assert again.cores == {2}, "what is done is not done again"
-    ask(tmp_path, "second")
-    assert (run_until_measured(pods, tmp_path).last or measured).id == "second"
-
-
-def test_a_measurement_is_forgotten_with_a_deleted_plan(pods: MeasuredPods, tmp_path: Path) -> None:
-    ask(tmp_path, "first")
-    assert run_until_measured(pods, tmp_path).last is not None
-    with resumed(pods, tmp_path, DeletedPlan()) as agent:
-        assert agent.reconcile().profiling is None
-    with resumed(pods, tmp_path, DeletedPlan()) as agent:
-        assert agent.reconcile().profiling is None
+    for _ in range(2):
+        with resumed(pods, tmp_path, DeletedPlan()) as agent:
+            assert agent.reconcile().profiling is None
     assert not (tmp_path / "state" / "measurement.json").exists()
 
 

@@ -82,15 +82,6 @@ def test_demands_are_read_from_the_status_that_comes_with_a_plan(tmp_path: Path)
     assert reported_demands(read_plan(written(tmp_path, document()))) == {}
 
 
-def test_measurement_becomes_a_request(tmp_path: Path) -> None:
-    text = document(cores=[1, 4], sampleSeconds=3, leaseSeconds=60, renewals=2)
-    asked = measurement_request(read_plan(written(tmp_path, text)))
-    assert asked is not None
-    assert (asked.id, asked.pod, asked.cores, asked.renewals) == ("a", "x", (1, 4), 2)
-    assert (asked.sample_seconds, asked.repeats, asked.lease_seconds) == (3, 3, 60)
-    assert asked.progress is None
-
-
 @pytest.mark.parametrize(
     ("progress", "counter"),
     [

@@ -182,13 +182,6 @@ def test_samples_are_told_when_all_are_taken() -> None:
     assert profiling_status(few).planned == 6
 
 
-def test_small_numbers_of_a_counter_of_any_unit_are_told_as_they_are() -> None:
-    measured = MeasurementReport(
-        "m1", "u1", "Complete", samples=(ProgressSample(1, 2.0, 2.5e-9),), planned=1
-    )
-    assert profiling_status(measured).samples[0].progress == "0.0000000025"
-
-
 def test_status_file_is_replaced_on_change_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -208,10 +201,6 @@ def test_status_file_is_replaced_on_change_only(
     beyond = StatusFile(tmp_path / "nowhere" / "status.json")
     StatusReporter((beyond.write,)).notify(report(HELD))
     assert "the status cannot be written: No such file or directory" in caplog.text
-
-
-def test_agent_that_does_not_look_is_not_alive() -> None:
-    assert Health(patience=-1).alive()[0] == 503
 
 
 @pytest.mark.system

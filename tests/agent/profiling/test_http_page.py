@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walras_agent.profiling.counters import MAX_MESSAGE, CounterError
+from walras_agent.profiling.counters import CounterError
 from walras_agent.profiling.http_page import MAX_BYTES, HttpPage, metric_sum
 from walras_agent.profiling.request import HttpSource
 
@@ -112,27 +112,9 @@ def test_what_is_no_counter_is_said(answer: bytes, said: str) -> None:
 
 
 @pytest.mark.system
-def test_an_answer_is_not_repeated_at_length() -> None:
-    with serving(b"\x1b" * 60_000 + b"\r\n") as page, pytest.raises(CounterError) as caught:
-        HttpPage(page).read()
-    said = str(caught.value)
-    assert len(said) <= MAX_MESSAGE
-    assert said.isprintable()
-    assert said.endswith("let the job serve its counter")
-
-
-@pytest.mark.system
 def test_silent_server_is_left_alone() -> None:
     with serving(close=False) as page, pytest.raises(CounterError, match="no answer within 1 s"):
         HttpPage(page).read()
-
-
-@pytest.mark.system
-def test_nobody_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with pytest.raises(CounterError, match="refused"):
-        HttpPage(HttpSource("127.0.0.1", port)).read()
 
 
 @pytest.mark.system
@@ -167,9 +149,3 @@ def test_page_made_to_be_slow_is_not() -> None:
     hostile = 'x{a="' + '\\"{' * 300_000 + "\n" + 'x{"' * 1000
     with pytest.raises(CounterError):
         metric_sum(hostile, "x", "here")
-
-
-def test_series_whose_sum_is_no_number_are_refused() -> None:
-    series = "".join(f'steps{{worker="{number}"}} 1e308\n' for number in range(2))
-    with pytest.raises(CounterError, match="steps at here is too large to be a number"):
-        metric_sum(series, "steps", "here")

@@ -426,13 +426,6 @@ def test_request_that_cannot_be_met_is_refused(
     assert node.opened == 0
 
 
-def test_pod_that_slows_down_with_cores_is_told_of() -> None:
-    report = Node(fraction=-0.5).run(REQUEST)
-    assert report.fit is not None
-    assert report.fit.mean == pytest.approx(-0.5)
-    assert "slower" in report.warnings[0]
-
-
 def test_memory_bandwidth_is_that_on_most_cores_where_it_is_known() -> None:
     """The processor has lost count in the first samples, among them one on eight cores."""
     node = Node(fraction=1.0, bytes_per_step=1e9)
