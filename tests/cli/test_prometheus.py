@@ -6,14 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-import threading
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from answering import Answering, send
 from click.testing import CliRunner
 
 from waiting import eventually
@@ -25,6 +24,7 @@ from walras_service.failures import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from http.server import BaseHTTPRequestHandler
     from pathlib import Path
 
 pytestmark = pytest.mark.system
@@ -33,7 +33,7 @@ START = 20_700 * DAY
 STEP = 300
 
 
-class Server:
+class Server(Answering):
     """A server that answers queries for ranges in the format of Prometheus's documentation.
 
     Attributes:
@@ -47,30 +47,12 @@ class Server:
         self.values: dict[str, dict[str, Callable[[int], float | None]]] = {}
         self.code, self.body = 200, ""
         self.asked: list[tuple[str, str | None]] = []
-        server = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                server.asked.append((self.path, self.headers.get("Authorization")))
-                body = (server.body or json.dumps(server.answer(self.path))).encode()
-                self.send_response(server.code)
-                self.send_header("Content-Length", str(len(body)))
-                if server.code == 302:
-                    self.send_header("Location", "http://127.0.0.1:1/")
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def respond(self, request: BaseHTTPRequestHandler) -> None:
+        self.asked.append((request.path, request.headers.get("Authorization")))
+        moved = {"Location": "http://127.0.0.1:1/"} if self.code == 302 else {}
+        send(request, self.code, self.body.encode() or self.answer(request.path), **moved)
 
     def answer(self, path: str) -> dict[str, Any]:
         query = {key: each[0] for key, each in parse_qs(urlsplit(path).query).items()}

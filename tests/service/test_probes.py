@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from answering import send
 from kubernetes.client import Configuration
 from prometheus_client import CollectorRegistry, Gauge
 
-from scripted_api import ScriptedServer, answer
+from scripted_api import ScriptedServer
 from walras_service.api import Api
 from walras_service.authorization import AccessReview
 from walras_service.failures import BadInput
@@ -204,15 +205,15 @@ class Reviewer(ScriptedServer):
         self.written.append((request.command, request.path, document))
         spec = document["spec"]
         if self.broken:
-            answer(request, 500, {"kind": "Status", "message": "broken"})
+            send(request, 500, {"kind": "Status", "message": "broken"})
         elif document["kind"] == "TokenReview":
             user = self.USERS.get(spec["token"])
             status = {"authenticated": user is not None, "user": {"username": user, "groups": []}}
-            answer(request, 201, {**document, "status": status})
+            send(request, 201, {**document, "status": status})
         else:
             wanted = {"path": "/metrics", "verb": "get"}
             allowed = spec["user"] == "prometheus" and spec["nonResourceAttributes"] == wanted
-            answer(request, 201, {**document, "status": {"allowed": allowed}})
+            send(request, 201, {**document, "status": {"allowed": allowed}})
 
 
 def test_only_those_whom_the_api_server_allows_read_metrics(

@@ -10,20 +10,20 @@ import json
 import socket
 import threading
 from collections import deque
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from kubernetes.client import Configuration
+from answering import Answering, body_of, send, told_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from http.server import BaseHTTPRequestHandler
 
 Document = dict[str, Any]
 Fault = Literal["refuse", "forbid", "lose", "conflict"]
 
 
-class ConfigMaps:
+class ConfigMaps(Answering):
     """An API server that has ConfigMaps only.
 
     Attributes:
@@ -42,42 +42,17 @@ class ConfigMaps:
         self.before_write: Callable[[], None] = lambda: None
         self._version = 0
         self._lock = threading.Lock()
-        server = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            wbufsize = -1  # head and body in one packet, which is not delayed
-
-            def do_GET(self) -> None:
-                _answer(self, *server.read(self.path))
-
-            def do_POST(self) -> None:
-                server.serve_write(self)
-
-            def do_PUT(self) -> None:
-                server.serve_write(self)
-
-            def do_DELETE(self) -> None:
-                server.serve_write(self)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def settings(self) -> Configuration:
-        host, port = self._server.server_address[:2]
-        return Configuration(host=f"http://{host!s}:{port}", retries=False)
+    def respond(self, request: BaseHTTPRequestHandler) -> None:
+        if request.command == "GET":
+            send(request, *self.read(request.path))
+        else:
+            self.serve_write(request)
 
     def read(self, path: str) -> tuple[int, Document]:
         if self.forbidden:
-            return 403, {"kind": "Status", "message": "told to forbid it"}
+            return 403, told_to("forbid it")
         self.reads += 1
         url = urlsplit(path)
         name = url.path.rpartition("/")[2]
@@ -97,8 +72,7 @@ class ConfigMaps:
             return 200, self.objects[name]
 
     def serve_write(self, request: BaseHTTPRequestHandler) -> None:
-        size = int(request.headers.get("Content-Length") or 0)
-        document = json.loads(request.rfile.read(size)) if size else {}
+        document = json.loads(body_of(request) or b"{}")
         name = document.get("metadata", {}).get("name") or request.path.rpartition("/")[2]
         name = urlsplit(name).path
         self.before_write()
@@ -107,14 +81,14 @@ class ConfigMaps:
             fault = self.faults.popleft() if self.faults else None
             if fault in {"refuse", "forbid"}:
                 code = 503 if fault == "refuse" else 403
-                _answer(request, code, {"kind": "Status", "message": f"told to {fault}"})
+                send(request, code, told_to(fault))
                 return
             code, answer = self.write(request.command, name, document, fault)
         if fault == "lose":
             request.close_connection = True
             request.connection.shutdown(socket.SHUT_RDWR)
             return
-        _answer(request, code, answer)
+        send(request, code, answer)
 
     def write(
         self, method: str, name: str, document: Document, fault: Fault | None = None
@@ -134,12 +108,3 @@ class ConfigMaps:
         metadata = {**document["metadata"], "resourceVersion": str(self._version)}
         self.objects[name] = {**document, "metadata": metadata}
         return 200, self.objects[name]
-
-
-def _answer(request: BaseHTTPRequestHandler, code: int, document: Document) -> None:
-    body = json.dumps(document).encode()
-    request.send_response(code)
-    request.send_header("Content-Type", "application/json")
-    request.send_header("Content-Length", str(len(body)))
-    request.end_headers()
-    request.wfile.write(body)

@@ -5,23 +5,24 @@ It ends TLS and speaks to the API server as the administrator of a kubeconfig, w
 
 from __future__ import annotations
 
-import json
 import random
 import ssl
 import threading
 import time
 from collections import Counter
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import yaml
+from answering import Answering, body_of, send
 
 from walras_service.api import settings
 
 if TYPE_CHECKING:
+    from http.server import BaseHTTPRequestHandler
+
     from kubernetes.client import Configuration
 
 CERTIFICATE = Path(__file__).parents[1] / "service" / "certificates" / "first"
@@ -30,7 +31,7 @@ FAULTS = ("late", "busy", "broken", "expired", "not sent", "not answered", "cut 
 """``not answered`` means that the request was carried out, and its sender never learns it."""
 
 
-class FaultyProxy:
+class FaultyProxy(Answering):
     """The proxy, which listens as soon as it is created.
 
     Args:
@@ -49,35 +50,11 @@ class FaultyProxy:
         token = self._server.auth_settings().get("BearerToken", {}).get("value")
         self._credentials = {"Authorization": str(token)} if token else {}
         self._lots, self._lock = random.Random(seed), threading.Lock()
-        proxy = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def forward(self) -> None:
-                proxy.forward(self)
-
-            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = forward  # noqa: N815 - http.server's
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(CERTIFICATE / "tls.crt", CERTIFICATE / "tls.key")
-        self._http.socket = context.wrap_socket(
-            self._http.socket, server_side=True, do_handshake_on_connect=False
-        )
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        super().__init__(CERTIFICATE)
 
     def kubeconfig(self, folder: Path) -> str:
         """Write a kubeconfig of the proxy; return its path."""
-        host, port = self._http.server_address[:2]
-        cluster = {
-            "server": f"https://{host!s}:{port}",
-            "certificate-authority": str(CERTIFICATE / "tls.crt"),
-        }
+        cluster = {"server": self.url, "certificate-authority": str(CERTIFICATE / "tls.crt")}
         document = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -90,13 +67,9 @@ class FaultyProxy:
         path.write_text(yaml.safe_dump(document))
         return str(path)
 
-    def close(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-
-    def forward(self, request: BaseHTTPRequestHandler) -> None:
+    def respond(self, request: BaseHTTPRequestHandler) -> None:
         """Carry a request out, unless it is to fail."""
-        body = request.rfile.read(int(request.headers.get("Content-Length", 0)))
+        body = body_of(request)
         fault = self._drawn()
         if fault == "late":
             time.sleep(self._lots.uniform(0.1, 2))
@@ -135,12 +108,7 @@ class FaultyProxy:
 
     def _refuse(self, request: BaseHTTPRequestHandler, code: int) -> None:
         status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
-        text = json.dumps({**status, "message": "told to fail", "reason": "Expired"}).encode()
-        request.send_response(code)
-        request.send_header("Content-Type", "application/json")
-        request.send_header("Content-Length", str(len(text)))
-        request.end_headers()
-        request.wfile.write(text)
+        send(request, code, {**status, "message": "told to fail", "reason": "Expired"})
 
     def _pass_on(self, request: BaseHTTPRequestHandler, answer: HTTPResponse, *, cut: bool) -> None:
         """Pass an answer on piece by piece, as a watch needs it; perhaps not to its end."""

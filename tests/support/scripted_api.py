@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import ssl
 import threading
 from collections import deque
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from kubernetes.client import Configuration
+from answering import Answering, body_of, send, told_to
 
 if TYPE_CHECKING:
+    from http.server import BaseHTTPRequestHandler
     from pathlib import Path
 
 
-class ScriptedServer:
+class ScriptedServer(Answering):
     """A server that answers lists and watches of NodeAllocations from two scripts.
 
     A list is answered by the next entry of its script, or by the last one if no other is left: a
@@ -41,61 +40,36 @@ class ScriptedServer:
         self.refusals: deque[int] = deque()
         self.written: list[tuple[str, str, Any]] = []
         self._ended = threading.Event()
-        script = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                query = {key: each[0] for key, each in parse_qs(urlsplit(self.path).query).items()}
-                script.asked.append(query)
-                if "watch" in query:
-                    script.watch(self)
-                else:
-                    script.list(self)
-
-            def do_PATCH(self) -> None:
-                script.write(self)
-
-            def do_POST(self) -> None:
-                script.write(self)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._scheme = "http" if certificate is None else "https"
-        if certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate / "tls.crt", certificate / "tls.key")
-            self._server.socket = context.wrap_socket(
-                self._server.socket, server_side=True, do_handshake_on_connect=False
-            )
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        super().__init__(certificate)
 
     def close(self) -> None:
         self._ended.set()
-        self._server.shutdown()
-        self._server.server_close()
+        super().close()
 
-    def settings(self) -> Configuration:
-        host, port = self._server.server_address[:2]
-        return Configuration(host=f"{self._scheme}://{host!s}:{port}", retries=False)
+    def respond(self, request: BaseHTTPRequestHandler) -> None:
+        if request.command != "GET":
+            self.write(request)
+            return
+        query = {key: each[0] for key, each in parse_qs(urlsplit(request.path).query).items()}
+        self.asked.append(query)
+        if "watch" in query:
+            self.watch(request)
+        else:
+            self.list(request)
 
     def list(self, request: BaseHTTPRequestHandler) -> None:
         entry = self.lists.popleft() if len(self.lists) > 1 else self.lists[0]
         if isinstance(entry, int):
-            answer(request, entry, {"kind": "Status", "message": f"told to say {entry}"})
+            send(request, entry, told_to(f"say {entry}"))
             return
         items = [] if entry is None else [entry]
         head = {"kind": "NodeAllocationList", "metadata": {"resourceVersion": "5"}}
-        answer(request, 200, {**head, "items": items})
+        send(request, 200, {**head, "items": items})
 
     def watch(self, request: BaseHTTPRequestHandler) -> None:
         lines = self.watches.popleft() if self.watches else None
         if isinstance(lines, list) and lines and isinstance(lines[0], int):
-            answer(request, lines[0], {"kind": "Status", "message": f"told to say {lines[0]}"})
+            send(request, lines[0], told_to(f"say {lines[0]}"))
             return
         request.send_response(200)
         request.send_header("Content-Type", "application/json")
@@ -104,24 +78,16 @@ class ScriptedServer:
         for line in lines or ():
             text = (line if isinstance(line, str) else json.dumps(line)) + "\n"
             request.wfile.write(f"{len(text):x}\r\n{text}\r\n".encode())
+        request.wfile.flush()
         if lines is None:
             self._ended.wait()
         request.wfile.write(b"0\r\n\r\n")
 
     def write(self, request: BaseHTTPRequestHandler) -> None:
-        document = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
+        document = json.loads(body_of(request))
         self.written.append((request.command, request.path.rpartition("/")[2], document))
         code = self.refusals.popleft() if self.refusals else 200
-        answer(request, code, {"kind": "Status", "message": f"told to say {code}"})
+        send(request, code, told_to(f"say {code}"))
 
     def count(self, *, watches: bool) -> int:
         return sum(("watch" in query) == watches for query in self.asked)
-
-
-def answer(request: BaseHTTPRequestHandler, code: int, document: dict[str, Any]) -> None:
-    body = json.dumps(document).encode()
-    request.send_response(code)
-    request.send_header("Content-Type", "application/json")
-    request.send_header("Content-Length", str(len(body)))
-    request.end_headers()
-    request.wfile.write(body)
