@@ -44,9 +44,9 @@ def test_claims_and_prices_are_those_of_the_statuses() -> None:
         "credits": claim["credits"]["balance"],
         "core_credit_hours": claim["coreCredits"]["coreHours"],
         "budget_factor": claim["coreCredits"]["budgetFactor"],
-        "spent_cores": 1.5 + 0.75,
-        "lent_memory_bytes": 1024,
-        "borrowed_memory_bytes": 2048,
+        "spent_cores": float(claim["spendByNode"][0]["spend"]) + float(claim["otherSpend"]),
+        "lent_memory_bytes": claim["credits"]["lent"][0]["memory"],
+        "borrowed_memory_bytes": claim["credits"]["borrowed"][0]["memory"],
     }.items():
         assert registry.get_sample_value(f"walras_operator_{metric}", team) == float(value), metric
     price = market["prices"][0]
@@ -65,7 +65,7 @@ def test_claims_and_prices_are_those_of_the_statuses() -> None:
         "memory_value": pool["memoryValue"],
     }.items():
         name = f"walras_operator_node_pool_{metric}"
-        assert registry.get_sample_value(name, {"pool": "large"}) == float(value), metric
+        assert registry.get_sample_value(name, {"pool": pool["name"]}) == float(value), metric
     progress = registry.get_sample_value("walras_operator_system_progress")
     assert progress == float(market["scores"]["systemProgress"])
 
