@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import urllib3  # noqa: F401 - it binds a socket when it is first imported, to learn about IPv6
-from examples import ALL, examples
 from hypothesis import HealthCheck, settings
 
+from examples import ALL, examples
 from walras.numerics.kernel import COMPILED
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import os
 from typing import TYPE_CHECKING, Literal
 
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from machines import machine
 from model_kernel import ModelKernel, Stopped
 from pod_groups import QosClass, pod_group

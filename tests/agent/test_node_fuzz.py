@@ -16,8 +16,8 @@ from random import Random
 from typing import TYPE_CHECKING, Literal
 
 import pytest
-from examples import ALL
 
+from examples import ALL
 from model_files import Refused
 from model_kernel import MIB, Memory, ModelKernel, Stopped
 from model_node import CORES, LAYOUT, CpusetDisabled, Node

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.clearing import clear
 from walras.market.snapshot import Bid, CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
 

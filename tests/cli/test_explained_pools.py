@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from seen import decided, seen
-from walras.pool_effects import WITHOUT_VALUES
 from walras_cli.cluster.explain.render import render_user
 from walras_cli.cluster.explain.render_pools import render_cluster
 from walras_cli.main import main

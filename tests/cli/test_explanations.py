@@ -7,16 +7,15 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from examples import examples
 from seen import decided, seen
 from walras_api.contract import COLOCATION_GATE
 from walras_api.market_job import MarketJobStatus, PodColocation
 from walras_cli.cluster.explain.render import render_job, render_user
-from walras_operator.decide.decision import decide
 from walras_view.explain.job import explain_job
 from walras_view.explain.lending import balances, together
 from walras_view.explain.margin import Buyer, one_more

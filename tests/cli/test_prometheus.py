@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from answering import Answering, send
 from click.testing import CliRunner
 
+from answering import Answering, send
 from waiting import eventually
 from walras.outcome.hourly_accounts import COLUMNS, DAY, HOUR
 from walras_cli.cluster.prometheus import Prometheus, days_of, prometheus_history

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from whole_decisions import decide
 
 from seen import decided
 from walras.clearing import clear
@@ -19,6 +18,7 @@ from walras_cli.what_if.changes import (
     situation_of_documents,
     situation_of_world,
 )
+from whole_decisions import decide
 from worlds import entitlement, job, market, node, pod
 
 if TYPE_CHECKING:

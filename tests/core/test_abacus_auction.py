@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from examples import examples
 from walras.mechanisms.abacus.auction import Auction, AuctionError, AuctionOutcome, run_auction
 from walras_studies.abacus.concave_auction import optimize_job, run_concave_auction
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 from scipy.stats import t as student
 
+from examples import examples
 from walras.mechanisms.abacus.auction import AuctionError
 from walras.mechanisms.abacus.estimation import (
     estimate_product_utility,

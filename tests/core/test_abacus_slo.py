@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.mechanisms.abacus.auction import Auction, AuctionError, run_auction
 from walras.mechanisms.abacus.slo import SLACK, run_pool_auction
 

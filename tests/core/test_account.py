@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.clearing import clear
 from walras.market.account import lending, taken_over, tilts
 from walras.market.admission import divide_by_shares, leaves_of

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from examples import examples
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.best_response import AmdahlNashEquilibrium, find_nash_equilibrium
 from walras.mechanisms.amdahl.equilibrium import find_equilibrium

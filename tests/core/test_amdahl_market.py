@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from examples import examples
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.conditions import kkt_residual
 from walras.mechanisms.amdahl.equilibrium import Equilibrium, find_equilibrium, price_error

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.market.admission import divide_by_shares
 from walras.market.snapshot import Entitlement
 from walras.mechanisms.amdahl import metrics

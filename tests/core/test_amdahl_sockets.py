@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.division.sale_units import SocketMarket, sell_by_socket
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.equilibrium import find_equilibrium

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from examples import examples
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
 from walras.mechanisms.amdahl.upper_bound import allocate_greedily, maximise_progress

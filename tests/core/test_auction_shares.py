@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.clearing import clear
 from walras.market.snapshot import Bid, Entitlement, Job, MemoryDemand, Node, Policy, Snapshot
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.market.bounds import Bounds, bare_entitlement, bounds_of
 from walras.mechanisms.amdahl.market import AmdahlMarket
 from walras.speedup.amdahls_law import FIRST_CORE, speedup

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.analysis.forecast import expected_speedup
 from walras.clearing import clear
 from walras.market.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot

@@ -6,10 +6,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.mechanisms.cooper import by_type
 from walras.mechanisms.cooper.blocking import advise
 from walras.mechanisms.cooper.by_type import (

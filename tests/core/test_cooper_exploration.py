@@ -6,11 +6,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from examples import examples
 from walras.mechanisms.cooper.beliefs import believe
 from walras.mechanisms.cooper.colocation import ALONE
 from walras.mechanisms.cooper.exploration import Uncertainty, explore, gain_of_knowing

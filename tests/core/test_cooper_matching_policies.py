@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.mechanisms.cooper.blocking import advise, blocking_pairs
 from walras.mechanisms.cooper.colocation import ALONE, ColocationError, dispatch, penalties
 from walras.mechanisms.cooper.marriage import marry

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.mechanisms.cooper.blocking import blocking_pairs
 from walras.mechanisms.cooper.colocation import ALONE
 from walras.mechanisms.cooper.policies import stable_roommates

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.analysis.forecast import expected_speedup, forecast
 from walras.clearing import clear
 from walras.division.deadlines import LEEWAY, cores_for, cores_needed, reservation

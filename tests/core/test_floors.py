@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.analysis.plan_quality import evaluate_plan
 from walras.clearing import clear
 from walras.division.holdings import THOUSANDTH

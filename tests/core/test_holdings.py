@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.division.holdings import THOUSANDTH, hold, in_thousandths
 from walras.market.bounds import Bounds, bounds_of
 from walras.mechanisms.amdahl.market import AmdahlMarket

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.analysis.forecast import forecast
 from walras.analysis.plan_quality import evaluate_plan, proportional_progress
 from walras.analysis.sensitivity import sensitivity

@@ -8,10 +8,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.mechanisms.karma.ledger import LARGEST_BALANCE, UNIT, KarmaError, Ledger
 from walras.mechanisms.karma.quantum import Allocation, allocate
 from walras.mechanisms.karma.record import ledger_after

@@ -13,10 +13,10 @@ from math import floor
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.mechanisms.karma.baselines import share_max_min, share_strictly
 from walras.mechanisms.karma.ledger import UNIT, Ledger
 from walras.mechanisms.karma.quantum import allocate

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from examples import examples
 from walras.clearing import clear
 from walras.market.snapshot import Entitlement, Job, Node, Policy, Snapshot
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.analysis.plan_quality import PlanQuality, evaluate_plan, proportional_progress
 from walras.clearing import clear
 from walras.market.snapshot import Entitlement, Job, Node, Policy, Snapshot

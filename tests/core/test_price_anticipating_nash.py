@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from examples import examples
 from share_markets import balanced, population
 from walras.mechanisms.price_anticipating.market import ShareMarket, ShareMarketError
 from walras.mechanisms.price_anticipating.nash import (

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.clearing import clear
 from walras.division.holdings import THOUSANDTH
 from walras.market.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot

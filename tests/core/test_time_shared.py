@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.analysis.bid_curve import PricedJob, bid_curve
 from walras.division.pricing import price
 from walras.market.bounds import bounds_of

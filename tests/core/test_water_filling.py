@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from walras.mechanisms.amdahl.market import AmdahlMarket
 from walras.numerics.segments import group
 from walras.numerics.water_filling import water_fill

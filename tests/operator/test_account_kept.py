@@ -10,19 +10,18 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from whole_decisions import decide
 
 from walras.market.balances import UNIT
 from walras_operator.decide.credits.account import LONGEST_STEP, STORED_EVERY, account_now
 from walras_operator.decide.credits.quanta import TIME
 from walras_operator.decide.last_decision import core_account, status_of_market
 from walras_operator.decide.world import Account
+from whole_decisions import decide
 from worlds import entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
-    from whole_decisions import Decision
-
     from walras_operator.decide.world import Document, World
+    from whole_decisions import Decision
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 EPOCH = 30

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
-from whole_decisions import decide
 
 from model_kernel import MIB, Memory, ModelKernel
 from model_node import CORES, Node
 from walras_agent.daemon.plans import measurement_request, node_plan
 from walras_api.api_object import quantity
 from walras_api.node_allocation import MIN_MEMORY_GRANT, MOST_GRANTS
+from whole_decisions import decide
 from worlds import (
     condition,
     document,
@@ -31,9 +31,8 @@ from worlds import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from whole_decisions import Decision
-
     from walras_operator.decide.world import World
+    from whole_decisions import Decision
 
 
 def test_a_pool_of_many_small_parts_makes_an_allocation_that_the_schema_takes() -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from whole_decisions import decide
 
 from walras_operator.decide.status.changes import worth_writing
+from whole_decisions import decide
 from worlds import condition, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
-    from whole_decisions import Decision
-
     from walras_operator.decide.world import Document
+    from whole_decisions import Decision
 
 CORES: Document = {"cores": {"mechanism": "Auction"}}
 BOTH: Document = {**CORES, "memory": {"mechanism": "Auction"}}

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from whole_decisions import decide
 
 import worlds
 from counted_calls import calls_of
 from walras_api.model import MOST_ENTRIES
+from whole_decisions import decide
 from worlds import condition, entitlement, grants, job, market, node, pod, profile, world
 
 if TYPE_CHECKING:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from whole_decisions import decide
 
 from walras.speedup.amdahls_law import speedup
+from whole_decisions import decide
 from worlds import condition, entitlement, job, market, node, pod, status, world
 
 if TYPE_CHECKING:
-    from whole_decisions import Decision
-
     from walras_operator.decide.world import Document
+    from whole_decisions import Decision
 
 
 def two_users(cores: str, *, shares: int = 1, request: str = "0", **rules: str) -> Decision:

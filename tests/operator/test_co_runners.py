@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from whole_decisions import decide
 
 from measured_worlds import measurement
 from walras.speedup.amdahls_law import speedup
@@ -36,6 +35,7 @@ from walras_operator.decide.measuring.measurement_record import (
     with_check,
     with_measurement,
 )
+from whole_decisions import decide
 from worlds import (
     NOW,
     allocation,

@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from whole_decisions import decide
 
+from examples import examples
 from walras_api.contract import COLOCATION_GATE, PARTNER_ANNOTATION
 from walras_api.waiting import left_to_the_scheduler, node_of, waiting_method
+from whole_decisions import decide
 from worlds import NOW, entitlement, job, market, node, outcome, pod, profile, status, world
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from whole_decisions import Decision
-
     from walras_api.cluster import Pod
     from walras_operator.decide.world import Document, World
+    from whole_decisions import Decision
 
 LONG_AGO = "2026-01-31T11:00:00Z"
 PAIRED = {"policy": "StableRoommates"}

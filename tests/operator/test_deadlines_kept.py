@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from whole_decisions import decide
 
 from admission import admit, read_definitions, schema_of
+from examples import examples
 from walras.analysis.forecast import expected_speedup
 from walras.market.snapshot import Job
 from walras.speedup.work_left import RunPart
@@ -27,6 +26,7 @@ from walras_operator.decide.deadlines.progress import (
 )
 from walras_operator.decide.runs.tally import time_of
 from walras_operator.decide.world import Lifetime
+from whole_decisions import decide
 from worlds import (
     enforced,
     entitlement,
@@ -41,9 +41,8 @@ from worlds import (
 )
 
 if TYPE_CHECKING:
-    from whole_decisions import Decision
-
     from walras_operator.decide.world import Document, World
+    from whole_decisions import Decision
 
 START = int(datetime(2026, 11, 25, 12, 0, 0, tzinfo=UTC).timestamp())
 HOUR = 3600

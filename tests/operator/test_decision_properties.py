@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
-from whole_decisions import decide, whole
 
 import kind_documents
 import worlds
@@ -25,13 +24,13 @@ from walras_api.market_job import MarketJobStatus
 from walras_api.node_allocation import MIN_MEMORY_GRANT
 from walras_api.speedup_profile import SpeedupProfileStatus
 from walras_operator.decide import decision
+from whole_decisions import decide, whole
 from worlds import entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
-    from whole_decisions import Decision
-
     from walras_api.status import Status
     from walras_operator.decide.world import Document, World
+    from whole_decisions import Decision
 
 MODELS: dict[str, type[Status]] = {
     "Entitlement": EntitlementStatus,

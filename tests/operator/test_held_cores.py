@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from whole_decisions import decide
 
 from walras_api.market import MarketSize
 from walras_operator.decide.deadlines.progress import read_progress
 from walras_operator.decide.last_decision import carried
+from whole_decisions import decide
 from worlds import condition, entitlement, grants, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from whole_decisions import decide
 
 from machines import machine
 from walras_agent.daemon.plans import node_plan
 from walras_agent.pod_cpus import allocate_cpus
+from whole_decisions import decide
 from worlds import entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from whole_decisions import decide
-
 from worlds import condition, entitlement, job, market, node, pod, status, world
 
 LINEAR = {"mechanism": "PriceAnticipating"}

@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from whole_decisions import decide
 
 from measured_worlds import Cluster, measurement
 from walras_api.kinds import Market
 from walras_operator.decide.measuring.requests import core_count_steps
+from whole_decisions import decide
 from worlds import entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:

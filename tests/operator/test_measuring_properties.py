@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from examples import examples
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from admission import admit, read_definitions, schema_of
+from examples import examples
 from kind_documents import document as valid
 from measured_worlds import Cluster
 from walras.speedup.amdahls_law import speedup

@@ -13,10 +13,9 @@ from measured_worlds import Cluster
 from worlds import entitlement, job, market, node, pod, profile, world
 
 if TYPE_CHECKING:
-    from whole_decisions import Decision
-
     from walras_api.node_allocation import NodeAllocation
     from walras_operator.decide.world import Document
+    from whole_decisions import Decision
 
 BLIND: Document = {"state": "Failed", "reason": "its counter cannot be read"}
 EVERY = 60

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from whole_decisions import decide
 
 from walras.analysis.node_pools import NodePool, NodePools, node_pools
 from walras.pool_effects import NodesEffect, UserChange
@@ -19,12 +18,12 @@ from walras_operator.decide.pool_averages import TIME_CONSTANT, PoolAverages
 from walras_operator.loop.debounce import Debounce
 from walras_operator.loop.pool_signals import PERIOD, PoolSignals
 from walras_operator.loop.recompute import Recompute
+from whole_decisions import decide
 from worlds import enforced, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
-    from whole_decisions import Decision
-
     from walras_operator.decide.world import StatusWrite, World
+    from whole_decisions import Decision
 
 POOL_LABEL = "cloud.google.com/gke-nodepool"
 PRICES = {

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from whole_decisions import decide
 
+from examples import examples
 from walras.mechanisms.karma.audit import audit
 from walras.mechanisms.karma.ledger import Ledger
 from walras.mechanisms.karma.quantum import allocate
@@ -33,6 +32,7 @@ from walras_operator.decide.credits.quanta import (
 )
 from walras_operator.decide.last_decision import core_account, ledger_account, status_of_market
 from walras_operator.decide.world import Account
+from whole_decisions import decide
 from worlds import (
     NEXT_QUANTUM,
     NOW,
@@ -50,9 +50,8 @@ from worlds import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from whole_decisions import Decision
-
     from walras_operator.decide.world import Carried, Document, Settlement, World
+    from whole_decisions import Decision
 
 USERS = ("ann", "bob", "cyd")
 BEGIN = datetime.strptime(NOW, TIME).replace(tzinfo=UTC)

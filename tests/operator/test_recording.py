@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from whole_decisions import decide
 
 from admission import admit, read_definitions, schema_of
 from walras_api.market_job import (
@@ -24,13 +23,13 @@ from walras_operator.decide.runs.lifetimes import ENDED_WITHOUT_RUN, PodEnd, rea
 from walras_operator.decide.runs.run_record import runs_without_grants
 from walras_operator.decide.runs.tally import HeldShares, Tally
 from walras_operator.decide.world import Lifetime
+from whole_decisions import decide
 from worlds import document, enforced, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
-    from whole_decisions import Decision
-
     from walras_api.node_allocation import NodeAllocation, PodGrant
     from walras_operator.decide.world import Document, World
+    from whole_decisions import Decision
 
 BOTH: Document = {"cores": {"mechanism": "Auction"}, "memory": {"mechanism": "Auction"}}
 SCHEMA = schema_of(read_definitions()["MarketJob"])

@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from whole_decisions import decide
 
+from whole_decisions import decide
 from worlds import condition, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
-    from whole_decisions import Decision
-
     from walras_operator.decide.world import Document
+    from whole_decisions import Decision
 
 FLOORS = ["None", "Guaranteed", "Requests"]
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from whole_decisions import decide
 
 from measured_worlds import measurement
 from walras_operator.decide.status.changes import worth_writing
 from walras_operator.decide.world import Reference
+from whole_decisions import decide
 from worlds import (
     LATER,
     NOW,
@@ -29,10 +29,9 @@ from worlds import (
 )
 
 if TYPE_CHECKING:
-    from whole_decisions import Decision
-
     from walras_api.kinds import EntitlementObject
     from walras_operator.decide.world import World
+    from whole_decisions import Decision
 
 SMALL = (
     market(),

@@ -17,11 +17,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import pytest
-from examples import ALL
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from whole_decisions import decide
 
+from examples import ALL
 from walras.market.snapshot import CoreMechanism
 from walras_api.contract import (
     COLOCATION_GATE,
@@ -33,12 +32,12 @@ from walras_api.contract import (
 )
 from walras_api.market_job import LONGEST_METRIC, LONGEST_PATH
 from walras_api.supply import MOST_CORES
+from whole_decisions import decide
 from worlds import document, entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
-    from whole_decisions import Decision
-
     from walras_operator.decide.world import Document, World
+    from whole_decisions import Decision
 
 WORLDS = 100_000 if ALL else 60
 NODES = ["n0", "n1", "n2"]

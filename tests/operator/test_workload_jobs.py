@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from whole_decisions import decide
 
 from counted_calls import calls_of
 from walras_api.cluster import OwnerReference, Pod
 from walras_api.kinds import MarketJob
 from walras_api.selection import OwnerKey
 from walras_operator.decide.workload_jobs import pods_controllers, unread_owners, workload_jobs
+from whole_decisions import decide
 from worlds import (
     condition,
     document,
@@ -33,9 +33,8 @@ from worlds import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from whole_decisions import Decision
-
     from walras_operator.decide.world import Document, World
+    from whole_decisions import Decision
 
 LABEL = "walras.dev/job"
 

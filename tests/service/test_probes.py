@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
-from answering import send
 from kubernetes.client import Configuration
 from prometheus_client import CollectorRegistry, Gauge
 
+from answering import send
 from scripted_api import ScriptedServer
 from walras_service.api import Api
 from walras_service.authorization import AccessReview

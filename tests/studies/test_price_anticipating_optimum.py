@@ -8,12 +8,12 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from examples import examples
 from walras.mechanisms.price_anticipating.market import ShareMarket, ShareMarketError
 from walras_studies.proportional_share.optimum import social_optimum
 from walras_studies.proportional_share.paper_metrics import (

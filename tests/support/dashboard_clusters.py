@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from whole_decisions import decide
-
 from large_worlds import cluster
 from walras_agent.cpuset import CpuSet
 from walras_api.contract import MARKET_NAME, OPERATOR
 from walras_service.kinds import LEASES
+from whole_decisions import decide
 from worlds import NOW, allocation, document, entitlement, job, market, node, outcome, pod, world
 
 if TYPE_CHECKING:

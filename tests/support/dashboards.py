@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
-from whole_decisions import decide
 
 from walras_cli.documents import read
 from walras_dashboard.dump import _parsed, dump_of, with_statuses
 from walras_dashboard.serving import bound, server_of
+from whole_decisions import decide
 
 if TYPE_CHECKING:
     import socket

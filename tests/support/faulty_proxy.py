@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import yaml
-from answering import Answering, body_of, send
 
+from answering import Answering, body_of, send
 from walras_service.api import settings
 
 if TYPE_CHECKING:

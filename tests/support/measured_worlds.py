@@ -10,22 +10,20 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from whole_decisions import decide
-
 import worlds
 from walras.speedup.amdahls_law import speedup
 from walras_operator.decide.measuring.measurement_record import read_record
+from whole_decisions import decide
 from worlds import NOW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from whole_decisions import Decision
-
     from walras_api.kinds import MarketJob, SpeedupProfile
     from walras_api.node_allocation import NodeAllocation, ProfilingRequest
     from walras_operator.decide.measuring.measurement_record import ProfileRecord
     from walras_operator.decide.world import Document, World
+    from whole_decisions import Decision
 
 STEP = 10
 """Seconds from one decision to the next."""

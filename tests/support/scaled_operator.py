@@ -10,12 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whole_decisions import decide
-
 from large_cluster import SYSTEM
 from waiting import eventually
 from walras_operator.watch.kinds import Scope
 from walras_operator.watch.mirror import Mirror
+from whole_decisions import decide
 
 if TYPE_CHECKING:
     from walras_service.api import Api

@@ -9,7 +9,6 @@ from walras_api.entitlement import EntitlementStatus
 from walras_api.market import MarketStatus
 from walras_api.market_job import MarketJobStatus
 from walras_api.node_allocation import NodeAllocationStatus
-from walras_operator.decide.decision import decide
 from walras_view.facts import ApiObject, Facts, Leases
 from whole_decisions import decide
 from worlds import outcome, world

@@ -14,9 +14,8 @@ from walras_operator.decide.world import Broken, Document, Reference, World, ref
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from whole_decisions import Decision
-
     from walras_api.node_allocation import NodeAllocation
+    from whole_decisions import Decision
 
 NOW = "2026-01-31T12:00:00Z"
 LATER = "2026-01-31T12:00:05Z"
