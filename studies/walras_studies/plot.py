@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from walras_service.failures import Failure
+from walras_studies.small_svg import small
 
 try:
     from matplotlib import rc_context
@@ -51,7 +53,9 @@ def write(chart: Chart, folder: Path) -> None:
     """Write a chart to a folder as SVG and as PNG; the same chart gives the same SVG to the bit."""
     with rc_context(STYLE):
         figure = figure_of(chart)
-        figure.savefig(folder / f"{chart.name}.svg", metadata={"Date": None})
+        drawn = StringIO()
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+        (folder / f"{chart.name}.svg").write_text(small(drawn.getvalue()), encoding="utf-8")
         figure.savefig(folder / f"{chart.name}.png", dpi=_DOTS_PER_INCH)
 
 

@@ -30,11 +30,14 @@ def release(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The files that a version is in."""
+    """The files that a version is in, with a change that no version has yet."""
     for name in (*FILES, "tools/release.py"):
         target = tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target)
+    changes = tmp_path / "CHANGELOG.md"
+    head, heading, rest = changes.read_text().partition("## Unreleased\n")
+    changes.write_text(f"{head}{heading}\n- A change.\n{rest}")
     return tmp_path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner, Result
+from walras_studies.small_svg import small
 
 from walras_cli.main import main
 from walras_studies import plot
@@ -150,6 +152,17 @@ def test_labels_are_escaped_and_drawing_is_deterministic(tmp_path: Path) -> None
         written.append((tmp_path / "some.svg").read_text())
     assert "a &lt; b &amp; c" in written[0]
     assert written[0] == written[1]
+
+
+def test_a_plot_is_one_line_without_what_no_reader_sees(tmp_path: Path) -> None:
+    plot.write(chart(), tmp_path)
+    text = (tmp_path / "some.svg").read_text()
+    assert text.count("\n") == 1
+    assert "metadata" not in text
+    assert not re.findall(r'"[^"]*-?\d\.\d{3}', text)
+    names = set(re.findall(r' id="(\w+)"', text))
+    assert names == set(re.findall(r"#([a-z]\w{10})\b", text))
+    assert small(text) == text
 
 
 @pytest.mark.parametrize(
