@@ -18,30 +18,21 @@ HEAD = """\
 
 <!-- Made by `make reproduce`: change the studies in studies/walras_studies, not this page. -->
 
-Each line below is a claim of one of the five papers, with the paper's figure and ours, or a
-question that we added. Each study runs from a seed: `walras simulate STUDY` repeats one, and
-`make reproduce` repeats all and writes this page. The same seed gives the same tables to the bit,
-except for measured times. `--out DIR` keeps the tables as CSV and JSON.
+Each line is a claim of one of the five papers, with the paper's figure and ours, or a question
+that we added. `walras simulate STUDY` repeats a study from its seed, to the bit except for
+measured times, and `make reproduce` all of them with this page. Most of the papers' data are not
+public; each study says at its head what replaces them.
 
-Most of the papers' data are not public. Each study says at its head what replaces them; none of
-it was chosen to make a figure agree. Verdicts:
-
-- **reproduced**: the claim is true here, and our figure is at least as good as the printed one,
-  if there is one;
-- **better**: the same, and our figure is better;
-- **direction only**: the claim is true here, but our figure does not reach the printed one; the
-  reason is given;
-- **not reproduced**: the claim is not true here; the reason is given;
-- **not judged**: this run cannot tell, because times were measured on a busy machine, or on one
-  with too few cores;
+- **reproduced**, **better**: the claim is true here, and our figure is at least as good as the
+  printed one, or better;
+- **direction only**: the claim is true here, but our figure does not reach the printed one;
+- **not reproduced**: the claim is not true here;
+- **not judged**: times were measured on a busy machine, or on one with too few cores;
 - **holds**, **holds in part**, **does not hold**: answers to questions that no paper asks.
 
-Random draws have a spread. The column *draws* says in how many of 20 parts of the draws, each
-from its own seeds, the claim is true, and in how many the printed figure is reached, if that
-differs. A verdict is **better** only if our figure is better in nine tenths of the parts, and
-**reproduced** only if the printed figure is reached in three quarters of them. The column is
-missing where nothing was drawn, where times were measured, and in `month`, which has a single
-world because twenty would take most of an hour.
+The column *draws* says in how many of 20 parts of the draws, each from its own seeds, the claim
+is true, and in how many the printed figure is reached, if that differs. **Better** takes nine
+tenths of the parts, **reproduced** the printed figure in three quarters of them.
 """
 
 
