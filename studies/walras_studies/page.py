@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 IMAGES = "images/reproduction"
 
+SAID_BY_DRAWS = "true on average, but in only "
+"""Start of a reason that the column of draws gives, too."""
+
 HEAD = """\
 # What the papers report, and what Walras does
 
@@ -73,7 +76,8 @@ def _study(result: Result) -> Iterator[str]:
     yield ""
     yield (
         f"`walras simulate {result.study} --seed {result.seed}`"
-        f"{' `--quick`' if result.quick else ''}, {result.seconds:.0f} s on {result.machine}."
+        f"{' `--quick`' if result.quick else ''}, {result.seconds:.0f} s on "
+        f"{result.machine.partition(', Python')[0]}."
     )
     yield ""
     heads = _heads(result)
@@ -101,8 +105,10 @@ def _heads(result: Result) -> tuple[str, ...]:
 
 
 def _row(each: Judgement, heads: tuple[str, ...]) -> str:
+    reason = "" if each.reason.startswith(SAID_BY_DRAWS) else each.reason
     told = asdict(each) | {
-        "verdict": f"**{each.verdict}**" + (f": {each.reason}" if each.reason else "")
+        "verdict": f"**{each.verdict}**" + (f": {reason}" if reason else ""),
+        "spread": each.spread.replace(" of 20", ""),
     }
     cells = [told[head] for head in heads]
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
