@@ -170,21 +170,16 @@ STUDY = Study(
     title="Bids adjusted by progress, compared with measured speedups",
     paper="",
     stands_in=(
-        "Each of eight users with budgets of 1 to 5 has one job on each of six of eight servers of "
-        "24 cores; all jobs start at once and stay for four hours. *Amdahl* programs have parallel "
-        "fractions as in the study `amdahl`; *linear* programs speed up in proportion to their "
-        "cores; programs of *fixed threads* have 2, 4 or 8 threads; for programs with *overheads*, "
-        "each further core costs half a percent of the time on one core. Progress is read from "
-        "counters with white noise: an error of 10 % over 30 s means one of 39 % over 2 s. "
-        "*Adjustment* moves a hundredth of each user's budget every half minute, for all users at "
-        "once. *Measuring* follows the operator: F is assumed to be 0.9 at first. On each server, "
-        "one job at a time is measured, with three samples on each number of cores. If these leave "
-        "F uncertain by more than 0.1, the job is measured again after a pause, which becomes "
-        "longer with each failure. Jobs are checked every ten minutes, and measured again if their "
-        "progress departs from the prediction by a quarter. Users then bid by best responses. "
-        "Jobs hold the fractions of cores that they buy; less than a core is a core for part of "
-        "the time. Hysteresis and the cost of moving cores, of which adjustment moves more, are "
-        "left out. Figures are the progress in four hours, relative to that under even bids."
+        "Eight users with budgets of 1 to 5 have one job on each of six of eight servers of 24 "
+        "cores, for four hours. *Amdahl* programs have parallel fractions as in the study "
+        "`amdahl`; *linear* ones speed up in proportion to cores; those of *fixed threads* have "
+        "2, 4 or 8; with *overheads*, each further core costs half a percent of the time on one "
+        "core. Counters have white noise: an error of 10 % over 30 s is one of 39 % over 2 s. "
+        "*Adjustment* moves a hundredth of each budget every half minute. *Measuring* follows the "
+        "operator: F is 0.9 at first, one job at a time is measured on each server, and again "
+        "after a pause if F is uncertain by more than 0.1, or if its progress, checked every ten "
+        "minutes, departs by a quarter. Users then bid by best responses. Hysteresis and the cost "
+        "of moving cores are left out. Figures are progress in four hours, relative to even bids."
     ),
     run=run,
     full=AdjustmentSize(20),

@@ -31,17 +31,14 @@ WORLDS = ("pressure", "saturating")
 """Models of contention."""
 
 STANDS_IN = (
-    "The paper prints only the memory bandwidths of its 20 jobs (Table I); two models replace the "
-    "penalties that it measured. In *pressure*, a job's loss is its sensitivity times the pressure "
-    "of its co-runner. The sensitivity is drawn from U(0.02, 0.1) regardless of the job's own "
-    "bandwidth; the pressure is 0.5, for the cache that every job takes, plus up to 1 in "
-    "proportion to bandwidth. In *saturating*, stalls set in as the bandwidth of both together "
-    "saturates at 30 GB/s, and jobs that demand more are more sensitive. The noise has a standard "
-    "deviation of 0.01 in the first model and of 0.008 in the second. The parameters of the "
-    "densities by which jobs are drawn are not printed; here they are Beta(2, 5), N(0.5, 0.15) and "
-    "Beta(5, 2) over the jobs in order of bandwidth. The policies are greedy (GR), complementary "
-    "(CO), stable marriage with a partition by bandwidth (SMP) or at random (SMR), and stable "
-    "roommates (SR)."
+    "The paper prints only the memory bandwidths of its 20 jobs (Table I); two models replace its "
+    "penalties. In *pressure*, a loss is the job's sensitivity, drawn from U(0.02, 0.1), times "
+    "the co-runner's pressure: 0.5 plus up to 1 in proportion to bandwidth. In *saturating*, "
+    "stalls set in as the bandwidth of both together saturates at 30 GB/s, and jobs that demand "
+    "more are more sensitive. The noise has a standard deviation of 0.01 and 0.008. Jobs are "
+    "drawn by Beta(2, 5), N(0.5, 0.15) and Beta(5, 2) in order of bandwidth. The policies are "
+    "greedy (GR), complementary (CO), stable marriage with a partition by bandwidth (SMP) or at "
+    "random (SMR), and stable roommates (SR)."
 )
 """Data and assumptions that replace what the paper does not print."""
 

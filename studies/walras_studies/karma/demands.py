@@ -20,12 +20,11 @@ PHASE = 20.0
 
 STANDS_IN = (
     "The Snowflake trace is not available. Users alternate between phases with and without a "
-    "demand; its mean over all quanta is ten slices. For 70 % of the users, its standard deviation "
-    "is at least half the mean; bursts are up to 17 times the mean (section 2, fig. 1). A busy "
-    "phase lasts 20 quanta on average, which is assumed. Throughput is not measured but computed "
-    "in proportion to the part of its demand that a user has in memory, as the paper says of its "
-    "measurements. A second figure is for clients with one query in flight, which takes 1 unit of "
-    "time in memory and 75 beyond it (the paper: 50 to 100 times as long)."
+    "demand, whose mean is ten slices; for 70 % of them, its standard deviation is at least half "
+    "the mean, and bursts are up to 17 times the mean (section 2, fig. 1). A busy phase lasts 20 "
+    "quanta on average. Throughput is in proportion to the part of the demand that is in memory, "
+    "as the paper says of its measurements. A second figure is for clients with one query in "
+    "flight, which takes 1 unit of time in memory and 75 beyond it (the paper: 50 to 100)."
 )
 """Data and assumptions that replace what the paper does not print."""
 

@@ -263,15 +263,14 @@ STUDY = Study(
     title="What a user gains by lying",
     paper="",
     stands_in=(
-        "Markets have eight servers for any number of users, four jobs for each user and three "
-        "cores for each job; parallel fractions are as in the study `amdahl`. A liar multiplies or "
-        "divides the odds f / (1 - f) of one or all of its jobs by 1.2 or 4; reports twice or half "
-        "its budget; multiplies or divides its weight of the first of four resources by 1.2 or 4; "
-        "or reports a demand for memory of at least its fair share, of twice the true demand, or "
-        "of half of it. All others are honest. The gain is the change of the liar's true utility, "
-        "or of the slices that it can use. It is relative to that under the truth, or to that of "
-        "its bare entitlement to cores if this is larger. The best lie of each liar counts; its "
-        "gain is 0 if all of them lose. Cores are real numbers, but whole under greedy."
+        "Markets have eight servers, four jobs for each user and three cores for each job; "
+        "fractions are as in the study `amdahl`. A liar multiplies or divides the odds f / (1 - "
+        "f) of one or all of its jobs by 1.2 or 4; reports twice or half its budget; multiplies "
+        "or divides its weight of the first of four resources by 1.2 or 4; or reports a demand "
+        "for memory of at least its fair share, twice or half the true one. All others are "
+        "honest. The gain is the change of its true utility, or of the slices that it can use, "
+        "relative to that under the truth or of its bare entitlement. The best lie of each liar "
+        "counts, or 0."
     ),
     run=run,
     full=LyingSize(20, (2, 4, 8, 16, 32, 64, 128, 256), 8, 400),
