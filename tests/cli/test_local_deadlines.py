@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from walras_cli.local.outlook import outlook
 
 from walras.clearing import clear
 from walras.market.snapshot import Entitlement, Node, Snapshot
@@ -13,7 +14,6 @@ from walras.speedup.profile import Sample, fit_profile
 from walras_api.kinds import MarketJob
 from walras_api.parse import parse_object
 from walras_cli.local.documents import NODE, LocalJob
-from walras_cli.local.loop import OUTLOOKS
 from walras_cli.local.state import JobState, Phase
 
 BEGAN = datetime(2026, 11, 25, 12, 0, 0, tzinfo=UTC)
@@ -103,4 +103,7 @@ def test_it_is_said_why_a_deadline_is_rejected_and_what_to_do() -> None:
     )
     (outcome,) = plan.deadlines
     assert outcome.reserved == 0
-    assert "all cores that it can use are too few; allow more time" in OUTLOOKS[outcome.state]
+    text = outlook(outcome, plan.mechanism)
+    assert text == (
+        f"all cores that it can use on {NODE} are too few; move spec.deadline, or raise maxCores"
+    )

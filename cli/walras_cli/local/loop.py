@@ -23,6 +23,7 @@ from walras_agent.topology import Topology
 from walras_cli.documents import InputError
 from walras_cli.local.documents import NODE, load
 from walras_cli.local.measure import Measured, measure
+from walras_cli.local.outlook import outlook
 from walras_cli.local.state import FractionSource, JobState, Phase, RunTotals
 from walras_profiler.campaign import MeasurementError
 from walras_profiler.launch import LaunchError
@@ -31,7 +32,7 @@ from walras_profiler.sampling import SamplingError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.market.plan import DeadlineOutcome, DeadlineState, Plan
+    from walras.market.plan import DeadlineOutcome, Plan
     from walras.market.plan import Grant as PlannedGrant
     from walras_agent.local.placement import PlacedJob as Place
     from walras_agent.status import PodStatus
@@ -40,24 +41,6 @@ if TYPE_CHECKING:
 
 TICK_SECONDS = 0.1
 HOLD_SECONDS = 1.0
-
-
-UNKNOWN_WORK = (
-    "nothing is reserved, since the time that it takes on one core is not known; name a "
-    "SpeedupProfile with run times on one core for two sizes of its data, or have it measured"
-)
-"""Message about a deadline as long as the work left is not known."""
-
-OUTLOOKS: Mapping[DeadlineState, str] = {
-    "Reserved": "its cores are reserved",
-    "OnTime": "it needs no reservation",
-    "OutOfReach": "all cores that it can use are too few; allow more time, or raise maxCores",
-    "Unaffordable": "its user's budget is too small; allow more time, or raise the shares",
-    "Crowded": "others have reserved the cores; allow more time",
-    "Outbid": "its bid does not win its cores; allow more time, or raise spec.auction.budget",
-    "Forecast": "this mechanism reserves nothing; use AmdahlBidding",
-}
-"""Messages about deadlines, by their outcomes."""
 
 
 class JobFailedError(Exception):
@@ -296,9 +279,10 @@ class Loop:
             if state.job.spec.deadline is None or not state.takes_part:
                 continue
             found = outlooks.get(state.job.id)
-            text = UNKNOWN_WORK if found is None else OUTLOOKS[found.state]
-            if text != self._told.get(state.job.key):
-                self._told[state.job.key] = text
+            known = "" if found is None else found.state
+            if known != self._told.get(state.job.key):
+                self._told[state.job.key] = known
+                text = outlook(found, plan.mechanism)
                 self.view.event(self.now, f"{state.job.title}: its deadline: {text}")
 
     def _announce(self, plan: Plan, why: str) -> None:

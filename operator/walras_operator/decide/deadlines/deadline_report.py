@@ -11,6 +11,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walras.deadline_reasons import way_out, why_not_reserved
+
 from walras.analysis.forecast import expected_speedup
 from walras.market.snapshot import Job
 from walras.speedup.work_left import MOST_WORK
@@ -291,10 +293,11 @@ def _condition(
     takes = f"it needs {_cores(needed)} from now on"
     if all(each.state == "Reserved" or not each.needed for each in outcomes):
         return holds("Reserved", f"{takes} and {reserved:.4g} are reserved; {when}")
+    why = why_not_reserved(outcomes)
     enough = finish.latest if was_late else finish.expected
     if enough <= job.time:
-        why = "" if _accepted(running) else f"; nothing is reserved: {_why(job, outcomes)}"
-        return holds("OnTime", f"{takes}; {when} on the cores that it has{why}")
+        nothing = "" if _accepted(running) else f"; nothing is reserved: {why}"
+        return holds("OnTime", f"{takes}; {when} on the cores that it has{nothing}")
     if now >= job.time:
         passed = f"its deadline passed {duration(now - job.time)} ago"
         return fails(Problem("Late", f"{passed}; {when}; move spec.deadline, or stop the job"))
@@ -302,8 +305,8 @@ def _condition(
     return fails(
         Problem(
             "Late",
-            f"{takes}; {_why(job, outcomes)}; it is expected to finish {late} late "
-            f"{_error(finish)}; {_way_out(job, outcomes)}",
+            f"{takes}; {why}; it is expected to finish {late} late "
+            f"{_error(finish)}; {way_out(outcomes)}",
         )
     )
 
@@ -316,37 +319,6 @@ def _cores(needed: float) -> str:
 
 def _error(finish: _Finish) -> str:
     return f"(±{duration((finish.latest - finish.earliest) // 2)})"
-
-
-def _why(job: FollowedJob, outcomes: Sequence[DeadlineOutcome]) -> str:
-    """Return why the cores are not reserved."""
-    entitlement, by_state = job.job.spec.entitlement, {each.state: each for each in outcomes}
-    if "OutOfReach" in by_state:
-        return f"all cores that it can use on {by_state['OutOfReach'].node} are too few"
-    if "Unaffordable" in by_state:
-        payable = by_state["Unaffordable"].payable
-        asked = sum(each.asked for each in outcomes)
-        return (
-            f"Entitlement {entitlement} pays for {payable or 0:.1f} of {asked:.1f} cores at "
-            f"today's prices, after its earlier deadlines"
-        )
-    if "Crowded" in by_state:
-        return f"{by_state['Crowded'].node} has no room for them beside what others have reserved"
-    if "Outbid" in by_state:
-        return "its bid does not win them beside jobs with larger budgets"
-    return "its cores are on the way"
-
-
-def _way_out(job: FollowedJob, outcomes: Sequence[DeadlineOutcome]) -> str:
-    states = {each.state for each in outcomes}
-    if "OutOfReach" in states:
-        return "move spec.deadline, or raise maxCores"
-    if "Crowded" in states:
-        return "move spec.deadline, or move the pod to another node"
-    return (
-        f"raise the shares of Entitlement {job.job.spec.entitlement}, move spec.deadline, or stop "
-        f"other jobs of the entitlement"
-    )
 
 
 def _missing(job: FollowedJob, running: Sequence[_Running]) -> str:
