@@ -17,6 +17,7 @@ from walras_dashboard.access import BoundedBody, SecureHeaders
 from walras_dashboard.admission import routes_for, viewer_of
 from walras_dashboard.events import stream
 from walras_dashboard.figure_history import history_of
+from walras_dashboard.job_query import JobQuery
 from walras_dashboard.limits import TooManyRequestsError
 from walras_dashboard.models import (
     ErrorBody,
@@ -27,12 +28,10 @@ from walras_dashboard.models import (
     Overview,
     RecordedFigures,
     UserDetail,
-    WhatIf,
-    WhatIfAnswer,
 )
 from walras_dashboard.viewers import UnauthenticatedError
-from walras_dashboard.views import JobQuery
 from walras_dashboard.what_if import InvalidChangesError
+from walras_dashboard.what_if_models import WhatIf, WhatIfAnswer  # noqa: TC001 - FastAPI reads it
 from walras_service.api_errors import ApiError
 from walras_service.failures import BadInput, Failure
 

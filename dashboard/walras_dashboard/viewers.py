@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from walras.outcome.history import History
-    from walras_dashboard.models import WhatIf, WhatIfAnswer
     from walras_dashboard.sources import Source
+    from walras_dashboard.what_if_models import WhatIf, WhatIfAnswer
 
     Record = Callable[[int, int], History]
 

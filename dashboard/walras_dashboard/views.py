@@ -7,7 +7,6 @@ jobs and nodes that did not change are taken over from the views of the state be
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -20,6 +19,7 @@ from walras_cli.cluster.explain.pages import (
     not_visible,
 )
 from walras_dashboard.curve import curve_of
+from walras_dashboard.job_query import in_order, matches
 from walras_dashboard.models import (
     JobDetail,
     JobPage,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from walras_api.cluster import Pod
+    from walras_dashboard.job_query import JobQuery
     from walras_dashboard.state import MarketState
     from walras_service.failures import Failure
     from walras_view.explain.lending import Partner
@@ -62,9 +63,6 @@ if TYPE_CHECKING:
 
 MECHANISMS: tuple[str, ...] = get_args(CoreMechanism)
 
-SORTED_BY = frozenset({*(each.name for each in fields(JobRow)), "state", "node"} - {"each"})
-"""Fields of a job that a list can be sorted by."""
-
 
 class _Kept(NamedTuple):
     """A row, and what it depends on."""
@@ -74,38 +72,6 @@ class _Kept(NamedTuple):
 
     def holds_for(self, on: tuple[object, ...]) -> bool:
         return len(on) == len(self.on) and all(map(operator.is_, on, self.on))
-
-
-@dataclass(frozen=True, slots=True)
-class JobQuery:
-    """Filter and order of a list of jobs.
-
-    Attributes:
-        user: Entitlement that pays for them; empty for all.
-        node: Node that a pod of them runs on; empty for all.
-        text: A part of their namespace, name or Entitlement; empty for all.
-        sort: Field to sort by, descending after a minus sign; empty for namespace and name.
-        offset: Number of jobs to pass over.
-        limit: Largest number of jobs to list.
-    """
-
-    user: str = ""
-    node: str = ""
-    text: str = ""
-    sort: str = ""
-    offset: int = 0
-    limit: int = 200
-
-    @property
-    def is_sortable(self) -> bool:
-        """Whether there is such a field."""
-        return not self.sort or _field(self.sort) in SORTED_BY
-
-
-def _field(sort: str) -> str:
-    """Return the name in Python of a field of the API."""
-    name = sort.removeprefix("-")
-    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
 
 
 class Views:
@@ -268,9 +234,9 @@ class Views:
 
     def jobs(self, query: JobQuery) -> JobPage:
         """Return a part of the jobs."""
-        rows: Sequence[JobRow] = [row for row in self.job_rows if _matches(row, query)]
+        rows: Sequence[JobRow] = [row for row in self.job_rows if matches(row, query)]
         if query.sort:
-            rows = _sorted(rows, query.sort)
+            rows = in_order(rows, query.sort)
         part = rows[query.offset : query.offset + query.limit]
         return JobPage(revision=self.state.revision, total=len(rows), jobs=list(part))
 
@@ -401,23 +367,3 @@ def _bytes(text: str | None) -> float | None:
 def _sum(values: Iterable[float | None]) -> float | None:
     known = [each for each in values if each is not None]
     return float(sum(known)) if known else None
-
-
-def _matches(row: JobRow, query: JobQuery) -> bool:
-    if query.user and row.entitlement != query.user:
-        return False
-    if query.node and all(pod.node != query.node for pod in row.each):
-        return False
-    text = query.text.casefold()
-    return not text or any(
-        text in each.casefold() for each in (f"{row.namespace}/{row.name}", row.entitlement)
-    )
-
-
-def _sorted(rows: Iterable[JobRow], sort: str) -> list[JobRow]:
-    """Sort by a field; what is not known is last in both orders, and equals stay by name."""
-    field = _field(sort)
-    pairs = [(getattr(row, field), row) for row in rows]
-    known = [pair for pair in pairs if pair[0] is not None]
-    known.sort(key=lambda pair: pair[0], reverse=sort.startswith("-"))
-    return [row for _, row in known] + [row for figure, row in pairs if figure is None]

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from walras_cli.what_if.tables import FIGURES
 
 from walras.analysis.plan_quality import evaluate_plan
 from walras.clearing import clear
@@ -19,8 +20,8 @@ from walras_api.assembly import policy_of
 from walras_api.contract import API_VERSION, MARKET_NAME
 from walras_cli.what_if.changes import Situation, situation_of_world
 from walras_cli.what_if.comparison import Cleared
-from walras_cli.what_if.plan_tables import FIGURES
-from walras_dashboard.models import (
+from walras_dashboard.views import MECHANISMS
+from walras_dashboard.what_if_models import (
     DividedCores,
     DividedJob,
     DividedNode,
@@ -30,7 +31,6 @@ from walras_dashboard.models import (
     WhatIf,
     WhatIfAnswer,
 )
-from walras_dashboard.views import MECHANISMS
 from walras_operator.decide.decision import COMPARISONS
 
 if TYPE_CHECKING:

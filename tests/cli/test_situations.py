@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from walras_cli.what_if.documents import documents_of
 
 from seen import decided
 from walras.clearing import clear
 from walras_api.assembly import policy_of
 from walras_cli.what_if.changes import (
     Situation,
-    documents_of,
     overlaid,
     situation_of_documents,
     situation_of_world,

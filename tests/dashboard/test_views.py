@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from walras_dashboard.job_query import JobQuery
 
 from dashboards import EXAMPLE, decided
 from walras_api.node_allocation import CorePlace, NodeAllocationStatus, NodeTopology
@@ -16,7 +17,7 @@ from walras_dashboard.curve import measured_points
 from walras_dashboard.dump import Dump, facts_in
 from walras_dashboard.models import Owner
 from walras_dashboard.topology import Ownership
-from walras_dashboard.views import JobQuery, Views
+from walras_dashboard.views import Views
 from walras_view.documents import plain
 from walras_view.explain.job import explain_job
 from walras_view.explain.lending import balances, partners_of_each, together

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from walras_view.documents import Shown
+from walras_view.explain.faults import MEASURING, Fault, failing
 from walras_view.explain.margin import Buyer, OneMore, one_more
 from walras_view.explain.penalties import CoRunnerPenalty, penalties_of
 from walras_view.figures import amount, held, number, ready_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from walras_api.market_job import (
         AuctionReport,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         WeightReport,
     )
     from walras_api.speedup_profile import SpeedupProfileStatus
-    from walras_api.status import Condition
     from walras_view.facts import ApiObject, Facts
 
 SOURCES: Mapping[str, str] = {
@@ -30,26 +30,6 @@ SOURCES: Mapping[str, str] = {
     "Online": "measured while it ran (SpeedupProfile {name})",
     "Assumed": "assumed until it is measured; to set it, use spec.parallelFraction or a profile",
 }
-
-MEASURING = "Measuring"
-"""Reason of a condition while the speedup is measured and no attempt has failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault(Shown):
-    """A condition that does not hold.
-
-    Attributes:
-        object: Object that has the problem.
-        condition: Type of the condition.
-        reason: Reason of the condition, a CamelCase word for programs.
-        message: Message of the condition: the field or object to change, and how.
-    """
-
-    object: str
-    condition: str
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,15 +382,3 @@ def _faults(facts: Facts, job: ApiObject[MarketJobStatus]) -> Iterator[Fault]:
     entitlement = facts.entitlements.get(str(job.spec.get("entitlement")))
     if entitlement is not None:
         yield from failing(f"Entitlement {entitlement.name}", entitlement.status.conditions)
-
-
-def failing(title: str, conditions: Iterable[Condition]) -> Iterator[Fault]:
-    """Yield what does not hold, each message once: Ready sums up the others.
-
-    A measurement under way is no problem.
-    """
-    seen: set[str] = set()
-    for each in sorted(conditions, key=lambda each: each.type == "Ready"):
-        if each.status == "False" and each.reason != MEASURING and each.message not in seen:
-            seen.add(each.message)
-            yield Fault(title, each.type, each.reason, each.message)

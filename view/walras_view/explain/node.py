@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from walras_api.api_object import quantity
 from walras_api.market import CoresPolicy
 from walras_view.documents import Shown
-from walras_view.explain.job import Fault
+from walras_view.explain.faults import Fault
 from walras_view.figures import cores_of_cpu, number
 from walras_view.rows.nodes import NodeRow, node_rows
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from walras_api.market import MarketSpec
 from walras_view.documents import Shown
-from walras_view.explain.job import Fault, failing
+from walras_view.explain.faults import Fault, failing
 from walras_view.explain.lending import NodeBalance, Partner, balances, together
 from walras_view.figures import ready_condition
 from walras_view.rows.jobs import JobRow, job_rows

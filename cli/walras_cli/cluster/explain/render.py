@@ -28,11 +28,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from walras.analysis.bid_curve import BidPoint
-    from walras_view.explain.job import (
-        Fault,
-        JobExplanation,
-        PodReason,
-    )
+    from walras_view.explain.faults import Fault
+    from walras_view.explain.job import JobExplanation, PodReason
     from walras_view.explain.lending import NodeBalance
     from walras_view.explain.margin import OneMore
     from walras_view.explain.node import NodeExplanation
