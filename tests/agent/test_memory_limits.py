@@ -234,7 +234,7 @@ def test_a_raise_takes_effect_at_once_the_pod_before_its_containers() -> None:
     report = progress(here.pod(), 2048 * MIB, {}, 0.0)
     assert (report.state, report.limit) == ("Pending", 1024 * MIB)
     assert report.reason == (
-        "raising the limit of the pod to 2 GiB; raising the limit of container main to 2 GiB"
+        "raising the limit of the pod to 2Gi; raising the limit of container main to 2Gi"
     )
     assert here.step(2048 * MIB) == LimitProgress("Held", "", 2048 * MIB)
 
@@ -286,8 +286,8 @@ def test_what_the_program_needs_is_never_taken(version: int) -> None:
     report = here.until_held(256 * MIB)
     assert report == LimitProgress(
         "Pending",
-        "lowering the limit of the pod to 256 MiB: it uses 550 MiB and needs 500 MiB, "
-        "with headroom 550 MiB; waits until it frees 294 MiB",
+        "lowering the limit of the pod to 256Mi: it uses 550Mi and needs 500Mi, "
+        "with headroom 550Mi; waits until it frees 294Mi",
         550 * MIB,
     )
     here.kernel.anon = 100 * MIB
@@ -341,7 +341,7 @@ def test_in_v1_a_program_that_outgrows_its_grant_gets_it_back() -> None:
     reports = [here.step(256 * MIB) for _ in range(20)]
     assert here.kernel.kills == []
     assert here.kernel.limits[POD].soft == 440 * MIB
-    said = "it needs 400 MiB, more than the 256 MiB it was held to; tries again in"
+    said = "it needs 400Mi, more than the 256Mi it was held to; tries again in"
     assert any(said in each.reason for each in reports)
 
 
@@ -375,7 +375,7 @@ def test_where_the_kernel_cannot_slow_tasks_down_nothing_is_lowered() -> None:
     here.can_slow = False
     report = here.until_held(256 * MIB, 20)
     assert here.written == []
-    expected = "the limit of the pod stays at 1 GiB: lowering it is not safe before Linux 5.9"
+    expected = "the limit of the pod stays at 1Gi: lowering it is not safe before Linux 5.9"
     assert report.reason == expected
 
 

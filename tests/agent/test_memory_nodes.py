@@ -178,9 +178,7 @@ def test_pod_waits_for_room_on_its_node(node: Node) -> None:
     show_memory(node.folder, 2000, 1)
     held = node.step(aa=1)["aa"]
     assert held.nodes is None
-    assert held.reason == (
-        "memory of NUMA node 1: 1.953 GiB are available, but 2.453 GiB are needed"
-    )
+    assert held.reason == ("memory of NUMA node 1: 2Gi are available, but 2.5Gi are needed")
     assert node.kernel.writes == []
     show_memory(node.folder, 2000, 1, cached_mib=600)
     assert node.step(aa=1)["aa"].nodes == CpuSet([1])

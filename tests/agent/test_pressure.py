@@ -15,7 +15,7 @@ from walras_agent.memory.stats import (
     MemoryLimits,
     MemorySample,
     MemoryStall,
-    format_bytes,
+    limit_text,
     read_sample,
 )
 from walras_agent.tree import CgroupError
@@ -160,17 +160,8 @@ def test_group_that_is_gone_is_told_from_a_file_that_some_kernels_lack(
         assert raised.value.kind == "gone"
 
 
-@pytest.mark.parametrize(
-    ("amount", "text"),
-    [
-        (512, "0.5 KiB"),
-        (300 * MIB, "300 MiB"),
-        (1536 * MIB, "1.5 GiB"),
-        (UNLIMITED, "no limit"),
-    ],
-)
-def test_sizes_are_written_for_people(amount: int, text: str) -> None:
-    assert format_bytes(amount) == text
+def test_a_limit_may_be_none() -> None:
+    assert [limit_text(each) for each in (1536 * MIB, UNLIMITED)] == ["1.5Gi", "no limit"]
 
 
 CALM = MemorySample(
@@ -188,9 +179,9 @@ CALM = MemorySample(
         ({"stall": MemoryStall(90.0, 90.0, 0.2, 0.2)}, "its tasks wait for memory 10% of the time"),
         ({"stall": None}, ""),
         ({"refaulted": 2 * MIB}, ""),
-        ({"refaulted": 3 * MIB}, "it reads back 1.5 MiB a second of reclaimed memory"),
+        ({"refaulted": 3 * MIB}, "it reads back 1.5Mi a second of reclaimed memory"),
         ({"refused": 1}, ""),
-        ({"refused": 1, "inactive_file": 4 * MIB}, "it is at its limit of 512 MiB"),
+        ({"refused": 1, "inactive_file": 4 * MIB}, "it is at its limit of 512Mi"),
         ({"inactive_file": 4 * MIB}, ""),
     ],
 )

@@ -291,11 +291,3 @@ class Plan:
     def holdings(self) -> dict[JobKey, float]:
         """Return the cores of each job once the plan is enforced, for the next snapshot."""
         return {identity(grant): grant.held for grant in self.grants}
-
-
-def format_bytes(amount: int) -> str:
-    """Return bytes as text, rounded to a tenth of the largest binary unit, such as 1.5Gi."""
-    for unit, power in (("Gi", 3), ("Mi", 2), ("Ki", 1)):
-        if amount >= 1024**power:
-            return f"{amount / 1024**power:.1f}".removesuffix(".0") + unit
-    return f"{amount} B"

@@ -37,8 +37,10 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from walras.byte_text import format_bytes
+
 from walras_agent.memory.pressure import Tolerance, headroom, memory_shortage
-from walras_agent.memory.stats import UNLIMITED, format_bytes
+from walras_agent.memory.stats import UNLIMITED, limit_text
 from walras_agent.observe import SUBGROUP
 
 if TYPE_CHECKING:
@@ -334,10 +336,10 @@ class _Group:
         container = self.name.removesuffix(f"/{SUBGROUP}").rpartition("/")[2]
         who = "the pod" if self.is_pod else f"container {container}"
         if limits.hard < self.hard or limits.soft < goal:
-            return f"raising the limit of {who} to {format_bytes(min(self.level, self.hard))}"
+            return f"raising the limit of {who} to {limit_text(min(self.level, self.hard))}"
         if self.level < self.hard and not self.can_slow:
             return (
-                f"the limit of {who} stays at {format_bytes(self.hard)}: lowering it is not safe "
+                f"the limit of {who} stays at {limit_text(self.hard)}: lowering it is not safe "
                 "before Linux 5.9"
             )
         if limits.soft > goal:
@@ -350,7 +352,7 @@ class _Group:
             )
         if self._is_to_go_back():
             return (
-                f"restoring the original limit of {who}, {format_bytes(self.original.hard)}: waits "
+                f"restoring the original limit of {who}, {limit_text(self.original.hard)}: waits "
                 f"until it has needed less than {format_bytes(self._room())} for "
                 f"{self.pace.settle:.0f} s"
             )

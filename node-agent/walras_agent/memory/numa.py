@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from walras.byte_text import format_bytes
+
 from walras_agent.backoff import BACKING_OFF, Backoff
 from walras_agent.cpuset import CpuSet
-from walras_agent.memory.stats import format_bytes
 from walras_agent.moves import plan_resize
 from walras_agent.restore import restore
 from walras_agent.tree import CgroupError, CgroupFile

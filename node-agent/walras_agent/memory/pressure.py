@@ -12,7 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras_agent.memory.stats import format_bytes
+from walras.byte_text import format_bytes
+
+from walras_agent.memory.stats import limit_text
 
 if TYPE_CHECKING:
     from walras_agent.memory.stats import MemorySample
@@ -70,7 +72,7 @@ def memory_shortage(
     # A group with reclaimable cache reaches its limit all the time without a shortage.
     gives = sample.inactive_file >= headroom(sample.working_set)
     if sample.refused > before.refused and not gives:
-        return f"it is at its limit of {format_bytes(sample.limits.hard)}"
+        return f"it is at its limit of {limit_text(sample.limits.hard)}"
     return ""
 
 

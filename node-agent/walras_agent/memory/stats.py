@@ -15,6 +15,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from walras.byte_text import format_bytes
+
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
@@ -173,14 +175,9 @@ def read_sample(cgroups: Cgroups, group: str) -> MemorySample:
     )
 
 
-def format_bytes(amount: int) -> str:
-    """Return bytes in a readable unit, such as 1.5 GiB."""
-    if amount >= UNLIMITED:
-        return "no limit"
-    for power, unit in ((30, "GiB"), (20, "MiB")):
-        if amount >= 1 << power:
-            return f"{amount / (1 << power):.4g} {unit}"
-    return f"{amount / 1024:.4g} KiB"
+def limit_text(limit: int) -> str:
+    """Return a limit in a readable unit, such as 1.5Gi; it may be no limit."""
+    return "no limit" if limit >= UNLIMITED else format_bytes(limit)
 
 
 def _limit(text: str) -> int:
