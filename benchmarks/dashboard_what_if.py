@@ -14,10 +14,9 @@ from harness import Case, one_thread, run
 one_thread()
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
-from walras_dashboard.what_if_models import WhatIf  # noqa: E402
-
 from large_worlds import cluster  # noqa: E402
 from walras_dashboard.what_if import Tries  # noqa: E402
+from walras_dashboard.what_if_models import WhatIf  # noqa: E402
 from whole_decisions import decide  # noqa: E402
 from worlds import enforced, outcome, world  # noqa: E402
 

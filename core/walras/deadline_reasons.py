@@ -26,6 +26,8 @@ def why_not_reserved(outcomes: Sequence[DeadlineOutcome]) -> str:
         return f"{by_state['Crowded'].node} has no room for them beside what others have reserved"
     if "Outbid" in by_state:
         return "its bid does not win them beside jobs with larger budgets"
+    if "Forecast" in by_state:
+        return "this mechanism reserves no cores for deadlines"
     return "its cores are on the way"
 
 
@@ -36,6 +38,10 @@ def way_out(outcomes: Sequence[DeadlineOutcome]) -> str:
         return "move spec.deadline, or raise maxCores"
     if "Crowded" in states:
         return "move spec.deadline, or move the pod to another node"
+    if "Forecast" in states:
+        return (
+            "move spec.deadline, or choose a mechanism that reserves cores, as AmdahlBidding does"
+        )
     return (
         f"raise the shares of Entitlement {outcomes[0].entitlement}, move spec.deadline, or stop "
         f"other jobs of the entitlement"

@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import NAMESPACE_URL, uuid5
 
-from walras_cli.what_if.documents import default_market, sorted_by_kind
-
 from walras_api import cluster, kinds
 from walras_api.contract import LOCAL_RUN_LABEL, MARKET_NAME
 from walras_api.entitlement import EntitlementStatus
@@ -21,6 +19,7 @@ from walras_api.market_job import MarketJobStatus
 from walras_api.node_allocation import NodeAllocation, NodeAllocationStatus
 from walras_api.parse import ResourceError, parse_allocation, parse_object
 from walras_cli.documents import InputError, read
+from walras_cli.what_if.documents import default_market, sorted_by_kind
 from walras_dashboard.state import MarketState, Origin
 from walras_operator.decide.decision import decide
 from walras_operator.decide.world import Reference, World

@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from walras_cli.what_if.tables import FIGURES
 
 from walras.analysis.plan_quality import evaluate_plan
 from walras.clearing import clear
@@ -20,6 +19,7 @@ from walras_api.assembly import policy_of
 from walras_api.contract import API_VERSION, MARKET_NAME
 from walras_cli.what_if.changes import Situation, situation_of_world
 from walras_cli.what_if.comparison import Cleared
+from walras_cli.what_if.tables import FIGURES
 from walras_dashboard.views import MECHANISMS
 from walras_dashboard.what_if_models import (
     DividedCores,

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from walras_cli.local.outlook import outlook
 
 from walras.clearing import clear
 from walras.market.snapshot import Entitlement, Node, Snapshot
@@ -14,6 +13,7 @@ from walras.speedup.profile import Sample, fit_profile
 from walras_api.kinds import MarketJob
 from walras_api.parse import parse_object
 from walras_cli.local.documents import NODE, LocalJob
+from walras_cli.local.outlook import outlook
 from walras_cli.local.state import JobState, Phase
 
 BEGAN = datetime(2026, 11, 25, 12, 0, 0, tzinfo=UTC)

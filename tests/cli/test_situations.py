@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from walras_cli.what_if.documents import documents_of
 
 from seen import decided
 from walras.clearing import clear
@@ -18,6 +17,7 @@ from walras_cli.what_if.changes import (
     situation_of_documents,
     situation_of_world,
 )
+from walras_cli.what_if.documents import documents_of
 from whole_decisions import decide
 from worlds import entitlement, job, market, node, pod
 

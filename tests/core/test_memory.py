@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from walras.byte_text import format_bytes
 
 from examples import examples
+from walras.byte_text import format_bytes
 from walras.clearing import clear
 from walras.division.memory import PAGE
 from walras.market.snapshot import (

@@ -7,11 +7,11 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
-from walras_dashboard.job_query import JobQuery
 
 from command_line import walras
 from walras_dashboard.dump import Dump
 from walras_dashboard.following import FollowedFiles
+from walras_dashboard.job_query import JobQuery
 from walras_dashboard.views import Views
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from walras_dashboard.what_if_models import WhatIf
 
 from dashboards import EXAMPLE
 from walras_cli.cluster.options import Target
@@ -14,6 +13,7 @@ from walras_cli.what_if.changes import ChangedCluster, situation_of_world
 from walras_cli.what_if.comparison import Comparison, MechanismOptions
 from walras_dashboard.dump import Dump
 from walras_dashboard.what_if import Today, Tries, changed_situation
+from walras_dashboard.what_if_models import WhatIf
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from walras_dashboard.job_query import JobQuery
 
 from dashboards import EXAMPLE, decided
 from walras_api.node_allocation import CorePlace, NodeAllocationStatus, NodeTopology
@@ -15,6 +14,7 @@ from walras_api.parse import parse_resource
 from walras_api.speedup_profile import SpeedupProfile
 from walras_dashboard.curve import measured_points
 from walras_dashboard.dump import Dump, facts_in
+from walras_dashboard.job_query import JobQuery
 from walras_dashboard.models import Owner
 from walras_dashboard.topology import Ownership
 from walras_dashboard.views import Views

@@ -12,13 +12,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner, Result
-from walras_studies.small_svg import small
 
 from walras_cli.main import main
 from walras_studies import plot
 from walras_studies.chart import Chart, bars
 from walras_studies.plot import figure_of
 from walras_studies.registry import STUDIES
+from walras_studies.small_svg import small
 
 SVG = "{http://www.w3.org/2000/svg}"
 TOOL = Path(__file__).parents[2] / "tools" / "make_reproduction.py"

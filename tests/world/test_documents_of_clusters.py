@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from walras_cli.what_if.documents import documents_of
 
 from walras_api.parse import parse_object
 from walras_cli.cluster.options import Target
 from walras_cli.documents import InputError, read
 from walras_cli.what_if.changes import ChangedCluster, situation_of_documents
+from walras_cli.what_if.documents import documents_of
 from walras_service.failures import BadInput
 
 if TYPE_CHECKING:

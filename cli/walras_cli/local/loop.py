@@ -282,7 +282,7 @@ class Loop:
             known = "" if found is None else found.state
             if known != self._told.get(state.job.key):
                 self._told[state.job.key] = known
-                text = outlook(found, plan.mechanism)
+                text = outlook(found)
                 self.view.event(self.now, f"{state.job.title}: its deadline: {text}")
 
     def _announce(self, plan: Plan, why: str) -> None:

@@ -16,17 +16,12 @@ UNKNOWN_WORK = (
 """Message about a deadline as long as the work left is not known."""
 
 
-def outlook(outcome: DeadlineOutcome | None, mechanism: str) -> str:
-    """Return what becomes of a job's deadline.
-
-    Args:
-        outcome: Outcome of the deadline; None as long as the work left is not known.
-        mechanism: Mechanism that divides cores.
-    """
+def outlook(outcome: DeadlineOutcome | None) -> str:
+    """Return what becomes of a job's deadline; None stands for work left that is not known."""
     if outcome is None:
         return UNKNOWN_WORK
     if outcome.state == "Reserved":
         return "its cores are reserved"
     if outcome.state == "OnTime":
         return "it needs no reservation"
-    return f"{why_not_reserved([outcome], mechanism)}; {way_out([outcome])}"
+    return f"{why_not_reserved([outcome])}; {way_out([outcome])}"

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from walras.byte_text import format_bytes
-
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
