@@ -13,9 +13,9 @@ import pytest
 
 from walras.market.balances import UNIT
 from walras_operator.decide.credits.account import LONGEST_STEP, STORED_EVERY, account_now
-from walras_operator.decide.credits.quanta import TIME
 from walras_operator.decide.last_decision import core_account, status_of_market
 from walras_operator.decide.world import Account
+from walras_service.times import rfc3339
 from whole_decisions import decide
 from worlds import entitlement, job, market, node, outcome, pod, status, world
 
@@ -53,7 +53,7 @@ def followed(
     decisions = []
     for passed in range(start, start + seconds, EPOCH):
         now = START + timedelta(seconds=passed)
-        decisions.append(decide(replace(known, now=now.strftime(TIME))))
+        decisions.append(decide(replace(known, now=rfc3339(now))))
         known = outcome(known, decisions[-1], leader_changes=leader_changes)
     return decisions, known
 
@@ -71,7 +71,7 @@ def owed_at(known: World, seconds: int) -> dict[str, float]:
     """Return the core-hours of the account that is stored, brought forward to a time."""
     found = core_account(known)
     assert isinstance(found, Account)
-    now = (START + timedelta(seconds=seconds)).strftime(TIME)
+    now = rfc3339(START + timedelta(seconds=seconds))
     later = account_now(found, now, known.markets[0].spec, (), list(found.balances))
     return {name: each.core_hours for name, each in later.items()}
 
@@ -146,7 +146,7 @@ def test_switching_lending_off_leaves_what_is_owed() -> None:
 @pytest.mark.parametrize("carries", [True, False])
 def test_a_new_leader_goes_on_to_the_bit(carries: bool) -> None:
     _, known = followed(three_users("ada", "bob"), 1800)
-    now = (START + timedelta(seconds=1800)).strftime(TIME)
+    now = rfc3339(START + timedelta(seconds=1800))
     first = decide(replace(known, carried=known.carried if carries else None, now=now))
     again = decide(replace(known, now=now))
     assert first.statuses == again.statuses
@@ -350,7 +350,7 @@ def test_many_balances_are_stored_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(decision.settlement.parts) == len(USERS)
     after = replace(outcome(known, decision), ledger_parts=decision.settlement.parts)
     assert set(owed(after)) == set(USERS)
-    later = decide(replace(after, now=(START + timedelta(seconds=900)).strftime(TIME)))
+    later = decide(replace(after, now=rfc3339(START + timedelta(seconds=900))))
     assert later.settlement is not None
     assert set(later.settlement.superseded) == set(decision.settlement.parts)
     assert UNIT == 10**6

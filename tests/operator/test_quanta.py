@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,14 @@ from walras_api.parse import parse_object
 from walras_operator.decide import decision
 from walras_operator.decide.credits.parts import LARGEST_PART, part_names
 from walras_operator.decide.credits.quanta import (
-    TIME,
     CreditAccount,
     read_credits,
     stored_ledger,
+    time_at,
 )
 from walras_operator.decide.last_decision import core_account, ledger_account, status_of_market
 from walras_operator.decide.world import Account
+from walras_service.times import rfc3339
 from whole_decisions import decide
 from worlds import (
     NEXT_QUANTUM,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from whole_decisions import Decision
 
 USERS = ("ann", "bob", "cyd")
-BEGIN = datetime.strptime(NOW, TIME).replace(tzinfo=UTC)
+BEGIN = time_at(NOW)
 SECONDS = 10
 
 
@@ -97,7 +98,7 @@ class Server:
 
     def view(self, leader: str) -> World:
         """Return the world as a leader knows it now."""
-        return replace(self.world, now=self.now.strftime(TIME), carried=self.carried.get(leader))
+        return replace(self.world, now=rfc3339(self.now), carried=self.carried.get(leader))
 
     def publish(
         self,
@@ -362,9 +363,7 @@ def test_a_quantum_is_as_long_as_the_rules_say_whoever_leads() -> None:
     server.now += timedelta(seconds=SECONDS - 1)
     again = decide(server.view("B"))
     assert again.settlement is None
-    assert again.quantum_ends == (
-        datetime.strptime(since, TIME) + timedelta(seconds=SECONDS)
-    ).strftime(TIME)
+    assert again.quantum_ends == rfc3339(time_at(since) + timedelta(seconds=SECONDS))
     server.now += timedelta(seconds=1)
     server.publish("B", decide(server.view("B")))
     assert server.ledger().quantum == 2
@@ -375,7 +374,7 @@ def test_time_without_an_operator_is_no_quantum() -> None:
     server.publish("A", decide(server.view("A")))
     server.now += timedelta(hours=3)
     server.publish("B", decide(server.view("B")))
-    assert (server.ledger().quantum, server.account().since) == (2, server.now.strftime(TIME))
+    assert (server.ledger().quantum, server.account().since) == (2, rfc3339(server.now))
 
 
 def test_credits_are_written_with_the_plans_and_before_other_statuses() -> None:
@@ -597,7 +596,7 @@ def test_a_market_that_is_new_begins_quanta_anew() -> None:
     server = Server()
     server.publish("A", decide(server.view("A")))
     server.world = replace(server.world, markets=cluster().markets)
-    server.now = datetime.strptime(NEXT_QUANTUM, TIME).replace(tzinfo=UTC)
+    server.now = time_at(NEXT_QUANTUM)
     server.publish("A", decide(server.view("A")))
     assert server.ledger().quantum == 1
 

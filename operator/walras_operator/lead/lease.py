@@ -11,8 +11,12 @@ Each change of holders starts a new term (``leaseTransitions``), which has epoch
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from walras_service.times import rfc3339
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 EPOCHS = 10**9
 """Epochs in a term, enough for one a second for thirty years; ``epoch // EPOCHS`` is the term."""
@@ -130,7 +134,7 @@ class LeaderCandidate:
         mine = seen.holder == self.identity
         if seen.holder and not mine and now < self._seen_at + seen.duration:
             return None
-        time = clock.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        time = rfc3339(clock, "microseconds")
         return LeaseRecord(
             holder=self.identity,
             duration=self.times.duration,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from walras_operator.lead.lease import LeaseRecord
 from walras_service.api_errors import ApiError
 from walras_service.kinds import LEASES
+from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
     from walras_service.api import Api
@@ -119,4 +120,4 @@ class LeaseTakeover:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return rfc3339(datetime.now(UTC), "microseconds")

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from walras_operator.decide.credits.parts import part_names
-from walras_operator.decide.credits.quanta import TIME
 from walras_operator.decide.last_decision import status_of_market
 from walras_operator.watch.lookups import FIRST_WAIT, WAIT
 from walras_service.api_errors import ApiError
+from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -63,7 +63,7 @@ class Gatherer:
             grace: Seconds for which a node keeps its grants while its agent is silent.
             matching: Whether to pair waiting pods now.
         """
-        known = self._mirror.world(now.strftime(TIME), grace)
+        known = self._mirror.world(rfc3339(now), grace)
         names = part_names(status_of_market(known))
         if carried is None:
             self._delete_litter(names, now)

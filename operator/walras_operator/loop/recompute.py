@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from walras_api.market import MarketSpec
-from walras_operator.decide.credits.quanta import TIME
+from walras_operator.decide.credits.quanta import time_at
 from walras_operator.interpreter import collector
 from walras_operator.lead.lease import next_epoch
 from walras_operator.publish.publisher import PublishResult, Stamp
@@ -228,7 +228,7 @@ class Recompute:
         if decision.wake.ended is not None:
             self._ends.seek(decision.wake.ended)
         if decision.wake.quantum_ends:
-            end = datetime.strptime(decision.wake.quantum_ends, TIME).replace(tzinfo=UTC)
+            end = time_at(decision.wake.quantum_ends)
             current.again = began + (end - now).total_seconds()
         for part in (lambda: decision.first, decision.rest):
             writes = deciding.timed(part)

@@ -24,6 +24,7 @@ from walras_operator.publish.placer import Placer
 from walras_operator.watch.mirror import CachedAllocation
 from walras_service.api_errors import ApiError
 from walras_service.kinds import EVENTS
+from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -376,7 +377,7 @@ class Publisher:
         with self._bucket_lock:
             if not self._bucket.take(time.monotonic()):
                 return "dropped"
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = rfc3339(datetime.now(UTC))
         document = event_document(event, stamp.leader, now)
 
         def tell(*, again: bool) -> None:  # noqa: ARG001 - it does not matter to an Event

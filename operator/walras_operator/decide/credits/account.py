@@ -10,7 +10,6 @@ is stored adds up to zero.
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +20,7 @@ from walras_api.contract import MARKET_NAME
 from walras_api.market import AccountBalance, AccountReport
 from walras_operator.decide.conditions import Problem
 from walras_operator.decide.credits.parts import fit_inline, in_parts, joined
-from walras_operator.decide.credits.quanta import TIME
+from walras_operator.decide.credits.quanta import time_at
 from walras_operator.decide.world import Account
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def read_account(
         return Account({name: Balance(each) for name, each in owed.items()})
     try:
         report = AccountReport.read(stored)
-        datetime.strptime(report.since, TIME)
+        time_at(report.since)
         rows = map(_of_row, joined(report.parts, parts)) if report.parts else report.balances
         found = {
             each.entitlement: Balance(
@@ -134,7 +133,7 @@ def _seconds(since: str, now: str) -> float:
     """Return the seconds between two times; 0 if one is unknown, or if a clock was set back."""
     if not since or not now:
         return 0.0
-    passed = datetime.strptime(now, TIME) - datetime.strptime(since, TIME)
+    passed = time_at(now) - time_at(since)
     return max(passed.total_seconds(), 0.0)
 
 

@@ -25,6 +25,7 @@ from walras_api.contract import MARKET_NAME
 from walras_api.market import CreditBalance, LedgerReport
 from walras_operator.decide.conditions import Problem
 from walras_operator.decide.credits.parts import fit_inline, in_parts, joined
+from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from walras_api.market import LedgerPart
     from walras_operator.decide.world import Carried, Document
 
-TIME = "%Y-%m-%dT%H:%M:%SZ"
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class CreditAccount(NamedTuple):
@@ -108,7 +109,7 @@ def is_over(since: str, seconds: int, now: str) -> bool:
     A start far in the future counts as over, too: somebody has set a clock.
     """
     try:
-        passed = _time(now) - _time(since)
+        passed = time_at(now) - time_at(since)
     except ValueError:
         return True
     length = timedelta(seconds=seconds)
@@ -117,7 +118,7 @@ def is_over(since: str, seconds: int, now: str) -> bool:
 
 def end_of(since: str, seconds: int) -> str:
     """Return the end of a quantum (RFC 3339)."""
-    return (_time(since) + timedelta(seconds=seconds)).strftime(TIME)
+    return rfc3339(time_at(since) + timedelta(seconds=seconds))
 
 
 class StoredLedger(NamedTuple):
@@ -206,8 +207,13 @@ def _micro(credits_: str) -> int:
     return int(Decimal(credits_) * UNIT)
 
 
-def _time(text: str) -> datetime:
-    return datetime.strptime(text, TIME).replace(tzinfo=UTC)
+def time_at(text: str) -> datetime:
+    """Return the time in a text of RFC 3339 as this operator writes it.
+
+    Raises:
+        ValueError: It is none.
+    """
+    return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
 
 
 def _plain(report: LedgerReport) -> Document:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from walras_api.speedup_profile import MOST_MEASUREMENTS, OnlineRequest
@@ -28,6 +28,7 @@ from walras_operator.decide.measuring.lessons import is_alone, lesson, was_measu
 from walras_operator.decide.measuring.measurement_record import has_changed
 from walras_operator.decide.measuring.requests import build_request, expiry_of, request_name
 from walras_operator.decide.measuring.times import is_in_future, later
+from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -333,7 +334,7 @@ def _since(order: ProfilingRequest, subject: Subject) -> str | None:
     if _STAMP.fullmatch(stamp) is None:
         return None
     try:
-        since = datetime.strptime(stamp, "%Y%m%d%H%M%S").strftime("%Y-%m-%dT%H:%M:%SZ")
+        since = rfc3339(datetime.strptime(stamp, "%Y%m%d%H%M%S").replace(tzinfo=UTC))
     except ValueError:
         return None
     return since if order.id == request_name(subject.key, since) else None

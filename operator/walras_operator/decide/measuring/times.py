@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+
+from walras_service.times import rfc3339
 
 MAX_CLOCK_SKEW = 60
 """Most seconds by which the clocks of two operators may differ."""
@@ -16,9 +18,9 @@ def later(time: str, seconds: int) -> str:
     """
     try:
         at = datetime.fromisoformat(time) + timedelta(seconds=seconds)
+        return rfc3339(at if at.tzinfo else at.replace(tzinfo=UTC))
     except OverflowError as error:
         raise ValueError(f"{time!r} is too late a time") from error
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def is_in_future(time: str, now: str) -> bool:

@@ -9,7 +9,6 @@ there is one division at the end: after any number of changes, a mean is at most
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras_api.market_job import (
@@ -18,8 +17,8 @@ from walras_api.market_job import (
     FinishedRun,
     RunUnderway,
 )
-from walras_operator.decide.credits.quanta import TIME
 from walras_operator.decide.runs.lifetimes import seconds_of
+from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -165,4 +164,4 @@ def _decimal(part: int, whole: int) -> str:
 
 def time_of(seconds: int) -> str:
     """Return a moment in seconds since 1970 as the API server writes it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime(TIME)
+    return rfc3339(seconds)
