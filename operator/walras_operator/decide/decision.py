@@ -18,39 +18,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from walras.analysis.plan_quality import evaluate_plan
-from walras.clearing import clear
-from walras.market.account import credits_taken_over
-from walras.market.snapshot import FOR_COMPARISON
-from walras.mechanisms.karma.ledger import KarmaError
-from walras.mechanisms.karma.record import record_of
-from walras_api.assembly import policy_of
 from walras_api.contract import MARKET_NAME
 from walras_api.kinds import Market, MarketSpec
-from walras_api.market import LedgerReport
 from walras_operator.decide.allocations import allocate, with_counters, with_measurements, writes
+from walras_operator.decide.balances import Balances, balances_after
+from walras_operator.decide.cleared_market import Cleared, candidates, clear_market, unusable
 from walras_operator.decide.colocating.placements import placements
 from walras_operator.decide.conditions import ConditionState, Problem, fails
-from walras_operator.decide.credits.account import account_now, stored_account
-from walras_operator.decide.credits.parts import part_names
-from walras_operator.decide.credits.quanta import (
-    current_quantum,
-    end_of,
-    stored_ledger,
-)
+from walras_operator.decide.credits.quanta import end_of
 from walras_operator.decide.deadlines.deadline_report import deadline_results
-from walras_operator.decide.deadlines.follow import counters, ended_pods, follow, with_deadlines
+from walras_operator.decide.deadlines.follow import counters, ended_pods
 from walras_operator.decide.enforcement import enforced
 from walras_operator.decide.job_outcomes import JobOutcomes
-from walras_operator.decide.last_decision import (
-    carried,
-    core_account,
-    ledger_account,
-    names_of_entitlements,
-    status_of_market,
-)
+from walras_operator.decide.last_decision import carried
 from walras_operator.decide.measuring.measure import (
     plan_measurements,
     with_results,
@@ -69,14 +52,12 @@ from walras_operator.decide.status.objects import (
     unused_market_statuses,
     with_operator_namespace,
 )
-from walras_operator.decide.validation import Validated, validate
 from walras_operator.decide.workload_jobs import workload_jobs
 from walras_operator.decide.world import (
     ClearedMarket,
     Decision,
     NextWake,
     Reference,
-    Settlement,
     Writes,
     reference_of,
 )
@@ -85,23 +66,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from walras.market.plan import Grant, Plan
-    from walras.market.snapshot import Snapshot
-    from walras.mechanisms.karma.ledger import Ledger
     from walras_api.cluster import Pod
     from walras_api.job_inputs import Name
     from walras_operator.decide.allocations import Allocations
-    from walras_operator.decide.credits.quanta import CurrentQuantum
-    from walras_operator.decide.deadlines.follow import FollowedJob
     from walras_operator.decide.enforcement import Enforcement
     from walras_operator.decide.measuring.measure import MeasurementPlan
-    from walras_operator.decide.world import (
-        Account,
-        Carried,
-        Document,
-        JobWrite,
-        NodeWrite,
-        World,
-    )
+    from walras_operator.decide.validation import Validated
+    from walras_operator.decide.world import Carried, JobWrite, NodeWrite, World
 
 COMPARISONS = 2_000_000
 """Most pairs of a user and a job for which a score includes envy-freeness; 0.1 s of work."""
@@ -109,30 +80,6 @@ COMPARISONS = 2_000_000
 NO_MARKET = Problem(
     "NoMarket", f"there is no Market named {MARKET_NAME}, so nothing is divided; create it"
 )
-
-
-class _Cleared(NamedTuple):
-    """A market that was cleared.
-
-    Attributes:
-        rules: Rules by which it was cleared.
-        validated: Objects that take part under these rules.
-        snapshot: Input of the market.
-        plan: Outcome of the market.
-        quantum: Karma quantum to which the plan belongs.
-        stored: The account that was stored before.
-        followed: Jobs with deadlines, by namespace and name.
-        problem: Why the Market's current rules could not be used; None if they were.
-    """
-
-    rules: MarketSpec
-    validated: Validated
-    snapshot: Snapshot
-    plan: Plan
-    quantum: CurrentQuantum
-    stored: Account
-    followed: Mapping[Name, FollowedJob]
-    problem: Problem | None
 
 
 class _Granted(NamedTuple):
@@ -153,23 +100,6 @@ class _Granted(NamedTuple):
     automatic: tuple[JobWrite, ...]
 
 
-class _Balances(NamedTuple):
-    """Credits and debts for the Market's status.
-
-    Attributes:
-        before: The status as it was written last.
-        ledger: Karma credits; None if there are none.
-        account: What entitlements owe each other; None if that is nothing.
-        settlement: Quantum that is settled, and the parts that the balances need; None if the
-            credits stay as they are, and the account needs no ConfigMaps.
-    """
-
-    before: Mapping[str, Any]
-    ledger: LedgerReport | None
-    account: Document | None
-    settlement: Settlement | None
-
-
 def decide(world: World) -> Decision:
     """Decide what is to be written. Never raises because of the content of an object.
 
@@ -181,88 +111,21 @@ def decide(world: World) -> Decision:
     invalid = Reference("Market", MARKET_NAME) in world.broken
     if market is None and not invalid:
         return _release_all(world, before)
-    problem = _unusable(market)
-    for rules in _candidates(market, before, problem):
+    problem = unusable(market)
+    for rules in candidates(market, before, problem):
         ended = record_ends(with_results(world, rules), rules)
-        outcome = _clear(ended.world, before, rules, problem)
-        if isinstance(outcome, _Cleared):
+        outcome = clear_market(ended.world, before, rules, problem)
+        if isinstance(outcome, Cleared):
             return _carry_out(world, ended, before, market, outcome)
         problem = problem or outcome
     return _keep_all(world, before, market, problem)
 
 
-def _unusable(market: Market | None) -> Problem | None:
-    """Return why the rules of the Market cannot be used, as far as that is known before."""
-    if market is None:
-        return Problem("Invalid", "its rules cannot be understood")
-    if market.spec.cores.mechanism not in FOR_COMPARISON:
-        return None
-    return Problem(
-        "ForComparison",
-        f"spec.cores.mechanism: {market.spec.cores.mechanism} is for comparisons by walras what-if "
-        f"only, since entitlements do not bind it; name AmdahlBidding",
-    )
-
-
-def _candidates(
-    market: Market | None, before: Carried, problem: Problem | None
-) -> Iterable[MarketSpec]:
-    """Yield the Market's rules unless they have a problem, then the last ones that were used."""
-    if market is not None and problem is None:
-        yield market.spec
-    if before.rules is not None and (market is None or before.rules != market.spec):
-        yield before.rules
-
-
-def _clear(
-    world: World, before: Carried, rules: MarketSpec, problem: Problem | None
-) -> _Cleared | Problem:
-    kept, stored = ledger_account(world), core_account(world)
-    if isinstance(kept, Problem):
-        return kept
-    if isinstance(stored, Problem):
-        return stored
-    validated, turn = validate(world, rules), current_quantum(kept, before, rules, world.now)
-    followed, names = follow(world, validated), names_of_entitlements(world)
-    snapshot = with_deadlines(validated.assembled.snapshot, followed, world.now)
-    taking_part = {each.name for each in snapshot.entitlements}
-    unusable = [name for name in names if name not in taking_part]
-    snapshot = replace(
-        snapshot,
-        held=before.held,
-        ledger=_ledger(turn, stored, snapshot, unusable),
-        earlier_demands=turn.asked,
-        matching=world.matching,
-        account=account_now(stored, world.now, rules, snapshot.entitlements, unusable),
-    )
-    try:
-        plan = clear(snapshot, policy_of(rules))
-    except KarmaError as error:
-        return Problem(
-            "CannotClear",
-            f"spec.memory.sliceSize: memory cannot be divided in slices this small ({error}); "
-            f"make it larger, though old credits then count for more memory",
-        )
-    except ValueError as error:
-        return Problem("CannotClear", f"spec: mechanism {rules.cores.mechanism}: {error}")
-    return _Cleared(rules, validated, snapshot, plan, turn, stored, followed, problem)
-
-
-def _ledger(
-    turn: CurrentQuantum, stored: Account, snapshot: Snapshot, unusable: Iterable[str]
-) -> Ledger | None:
-    """Return Karma's credits before the quantum, of today's entitlements."""
-    if turn.ledger is None:
-        return None
-    there = [name for name in unusable if name in turn.ledger.users]
-    return credits_taken_over(turn.ledger, stored.balances, snapshot.entitlements, there)
-
-
 def _carry_out(
-    world: World, ended: RecordedEnds, before: Carried, market: Market | None, found: _Cleared
+    world: World, ended: RecordedEnds, before: Carried, market: Market | None, found: Cleared
 ) -> Decision:
     """Return the decision that follows from a cleared market (phases 3 to 6)."""
-    granted, balances = _granted(world, ended.world, found), _balances(world, found)
+    granted, balances = _granted(world, ended.world, found), balances_after(world, found)
     settlement = balances.settlement
     placed = placements(world, found.rules, found.plan)
 
@@ -299,7 +162,7 @@ def _carry_out(
     )
 
 
-def _granted(world: World, known: World, found: _Cleared) -> _Granted:
+def _granted(world: World, known: World, found: Cleared) -> _Granted:
     """Return what nodes are to do by the plan (phases 3 and 4).
 
     Args:
@@ -330,7 +193,7 @@ def _granted(world: World, known: World, found: _Cleared) -> _Granted:
 
 
 def _user_statuses(
-    world: World, known: World, found: _Cleared, granted: _Granted, kept_apart: frozenset[Name]
+    world: World, known: World, found: Cleared, granted: _Granted, kept_apart: frozenset[Name]
 ) -> Iterator[StatusUpdate]:
     """Yield the statuses of all Entitlements and MarketJobs, and of objects that take no part.
 
@@ -356,7 +219,7 @@ def _user_statuses(
     yield from unused_market_statuses(world)
 
 
-def _grants_with_pods(found: _Cleared) -> Iterator[tuple[Grant, Pod]]:
+def _grants_with_pods(found: Cleared) -> Iterator[tuple[Grant, Pod]]:
     """Yield every grant of the plan with its pod."""
     chosen = (
         found.validated.objects.pods[each] for each in found.validated.assembled.selection.job
@@ -366,7 +229,7 @@ def _grants_with_pods(found: _Cleared) -> Iterator[tuple[Grant, Pod]]:
         yield grant, pods[grant.namespace, grant.pod]
 
 
-def _carried_after(before: Carried, found: _Cleared) -> Carried:
+def _carried_after(before: Carried, found: Cleared) -> Carried:
     """Return the state for the next decision."""
     plan = found.plan
     return replace(
@@ -380,7 +243,7 @@ def _carried_after(before: Carried, found: _Cleared) -> Carried:
 
 
 def _market_update(
-    world: World, market: Market, found: _Cleared, balances: _Balances
+    world: World, market: Market, found: Cleared, balances: Balances
 ) -> StatusUpdate:
     """Return the new status of the Market that was cleared, beside the one last written."""
     after = market_status(
@@ -414,7 +277,7 @@ def _asked(plan: Plan, rules: MarketSpec) -> dict[str, dict[str, int]]:
     }
 
 
-def _with_balances(update: StatusUpdate, balances: _Balances) -> StatusUpdate:
+def _with_balances(update: StatusUpdate, balances: Balances) -> StatusUpdate:
     """Add the balances to the status of an invalid Market, whose earlier rules are in force."""
     if update.object != Reference("Market", MARKET_NAME):
         return update
@@ -424,34 +287,7 @@ def _with_balances(update: StatusUpdate, balances: _Balances) -> StatusUpdate:
     return update._replace(after={**update.after, **known})
 
 
-def _balances(world: World, found: _Cleared) -> _Balances:
-    """Return the credits and debts after the decision; credits stay if no memory is divided."""
-    before, quantum = status_of_market(world), found.plan.quantum
-    owed = stored_account(found.stored, found.plan.account, world.now, world.version)
-    ledger = LedgerReport.read(before["ledger"]) if "ledger" in before else None
-    parts, record = dict(owed.parts), None
-    if quantum is not None:
-        stored = stored_ledger(quantum, found.quantum.since, world.version, before)
-        ledger = stored.report
-        if ledger.document() != before.get("ledger"):
-            parts, record = parts | dict(stored.parts), record_of(quantum)
-    if record is None and not parts:
-        return _Balances(before, ledger, owed.document, None)
-    former = part_names(before)
-    named = part_names(
-        {"ledger": None if ledger is None else ledger.document(), "account": owed.document}
-    )
-    settlement = Settlement(
-        Reference("Market", MARKET_NAME),
-        world.version,
-        record,
-        {name: text for name, text in parts.items() if name not in former},
-        tuple(name for name in former if name not in named),
-    )
-    return _Balances(before, ledger, owed.document, settlement)
-
-
-def _quantum_end(world: World, found: _Cleared) -> str:
+def _quantum_end(world: World, found: Cleared) -> str:
     """Return when memory is divided again (RFC 3339); empty if it is not divided."""
     if not found.plan.memory_mechanism:
         return ""
