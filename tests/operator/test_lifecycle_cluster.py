@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from walras_operator.lead.lease_object import LeaseObject
 
 from operator_cluster import CRDS, DEFINITIONS, OURS_PATH, OperatorCluster
 from played_agents import PlayedAgent
@@ -291,7 +292,8 @@ def test_a_release_that_is_ended_lets_operators_lead_again(cluster: OperatorClus
 
 def test_two_who_take_the_lease_know_of_each_other(cluster: OperatorCluster) -> None:
     first, second = (
-        LeaseTakeover(cluster.api, cluster.name, "walras-operator", name) for name in ("a", "b")
+        LeaseTakeover(LeaseObject(cluster.api, cluster.name, "walras-operator"), name)
+        for name in ("a", "b")
     )
     assert (first.take(), second.take()) == (1, 2)
     second.renew()

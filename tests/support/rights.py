@@ -5,7 +5,7 @@ The chart's roles are compared with these, so that what is installed is what was
 
 from __future__ import annotations
 
-from walras_operator.decide.workload_jobs import READABLE_KINDS
+from walras_operator.decide.workload_owners import READABLE_KINDS
 
 Rule = dict[str, list[str]]
 

@@ -7,7 +7,6 @@ its Jobs is a workload, and the schedule names the program that they all run.
 
 from __future__ import annotations
 
-import re
 from collections import ChainMap, defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -26,11 +25,11 @@ from walras_api.contract import (
     MANAGED_BY_LABEL,
     OPERATOR,
 )
-from walras_api.fields import NAME
 from walras_api.kinds import MarketJob
 from walras_api.parse import ResourceError, parse_resource
 from walras_api.selection import NO_CONTROLLERS, OwnerKey, owners, select
 from walras_operator.decide.conditions import Problem
+from walras_operator.decide.workload_owners import is_readable
 from walras_operator.decide.world import JobWrite, Reference, reference_of
 
 if TYPE_CHECKING:
@@ -49,20 +48,6 @@ SCHEDULES = frozenset({"CronJob", "CronWorkflow", "ScheduledSparkApplication", "
 PER_NODE = frozenset({"DaemonSet", "Node"})
 """Kinds whose pods belong to nodes, and take part only if they are labelled."""
 
-READABLE_KINDS: Mapping[str, frozenset[str]] = {
-    "apps": frozenset({"ReplicaSet", "StatefulSet"}),
-    "argoproj.io": frozenset({"Workflow"}),
-    "batch": frozenset({"Job"}),
-    "jobset.x-k8s.io": frozenset({"JobSet"}),
-    "kubeflow.org": frozenset(
-        {"JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"}
-    ),
-    "leaderworkerset.x-k8s.io": frozenset({"LeaderWorkerSet"}),
-    "ray.io": frozenset({"RayCluster", "RayJob"}),
-    "sparkoperator.k8s.io": frozenset({"SparkApplication"}),
-}
-"""Kinds that may have a controller, by API group; the operator has the right to read them."""
-
 _PLAIN = {
     "deadline": "deadline",
     "maxCores": "max-cores",
@@ -76,10 +61,7 @@ _PLAIN = {
 _WHOLE_NUMBERS = frozenset({"maxCores", "minCores"})
 _LONGEST_NUMBER = 12
 
-_BUILT_IN = frozenset({"Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet"})
 
-_VERSION = re.compile(r"v[0-9]{1,3}((alpha|beta)[0-9]{1,3})?")
-_OBJECT_NAME = re.compile(NAME)
 _LONGEST_NAME = 200
 _SPECS_KEPT = 1 << 14
 
@@ -209,55 +191,6 @@ def _specs(objects: Objects, members: Mapping[_Target, Sequence[_Member]]) -> di
     return specs
 
 
-def unread_owners(
-    objects: Objects, controllers: Controllers, *, every_namespace: bool
-) -> set[OwnerKey]:
-    """Return the owners of pods whose own controllers a decision needs.
-
-    Args:
-        objects: Objects of the cluster.
-        controllers: Controllers that are known.
-        every_namespace: Whether unlabelled workloads take part, too.
-    """
-    followed = {each.metadata.namespace for each in objects.workloads} | {
-        job.metadata.namespace
-        for job in objects.jobs
-        if job.spec.target_ref is not None and job.spec.target_ref.kind not in _BUILT_IN
-    }
-    return {
-        OwnerKey(pod.metadata.namespace, owner)
-        for pod in objects.pods
-        if every_namespace or JOB_LABEL in pod.metadata.labels or pod.metadata.namespace in followed
-        for owner in owners(pod, controllers)
-        if _is_readable(owner)
-    }
-
-
-def is_plausible(owner: OwnerReference) -> bool:
-    """Return whether an object can have this version and name, of which paths are made."""
-    version = owner.api_version.rpartition("/")[2]
-    return bool(_VERSION.fullmatch(version) and _OBJECT_NAME.fullmatch(owner.name))
-
-
-def pods_controllers(objects: Objects, wanted: Collection[OwnerKey]) -> Controllers:
-    """Return the controllers of owners that are pods, such as the driver of a Spark application."""
-    wanted = [key for key in wanted if is_pod(key.owner)]
-    if not wanted:
-        return {}
-    pods = {(pod.metadata.namespace, pod.metadata.uid): pod for pod in objects.pods}
-    found = {key: pods.get((key.namespace, key.owner.uid)) for key in wanted}
-    return {key: None if pod is None else next(owners(pod, {}), None) for key, pod in found.items()}
-
-
-def is_pod(owner: OwnerReference) -> bool:
-    """Whether an owner is a pod."""
-    return (owner.group, owner.kind) == ("", "Pod")
-
-
-def _is_readable(owner: OwnerReference) -> bool:
-    return is_pod(owner) or owner.kind in READABLE_KINDS.get(owner.group, ())
-
-
 def _target_of(job: MarketJob) -> _Target | None:
     """Return the workload of an automatic MarketJob; None if somebody has written the MarketJob."""
     target = job.spec.target_ref
@@ -329,7 +262,7 @@ def _origin(
             marks.append(mark)
     else:
         owned = workload.uid != pod.metadata.uid
-        if owned and _is_readable(workload) and OwnerKey(namespace, workload) not in controllers:
+        if owned and is_readable(workload) and OwnerKey(namespace, workload) not in controllers:
             return None
     return _Origin(workload, schedule, tuple(marks))
 

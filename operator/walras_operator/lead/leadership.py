@@ -17,15 +17,15 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from walras_operator.lead.lease import LeaderCandidate, LeaseRecord, Times
+from walras_operator.lead.lease import LeaderCandidate, Times
+from walras_operator.lead.lease_object import LeaseObject
 from walras_service.api import PATIENCE
 from walras_service.api_errors import ApiError
-from walras_service.kinds import LEASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from walras_service.api import Api, Document
+    from walras_service.api import Api
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Leadership:
     ) -> None:
         self.tried = self.answered = time.monotonic()
         self.problem = ""
-        self._api, self._namespace, self._name = api, namespace, name
+        self._lease = LeaseObject(api, namespace, name)
         self._changed, self._restored = changed, restored
         self._candidate = LeaderCandidate(identity, times)
         self._led = False
@@ -72,11 +72,6 @@ class Leadership:
     def identity(self) -> str:
         """Identity of this process."""
         return self._candidate.identity
-
-    @property
-    def namespace(self) -> str:
-        """Namespace of the Lease, which is the operator's own."""
-        return self._namespace
 
     def start(self) -> None:
         """Start to take part."""
@@ -90,7 +85,7 @@ class Leadership:
             record = self._candidate.released()
         if record is not None:
             try:
-                self._write(record)
+                self._lease.write(record)
             except ApiError as error:
                 _log.warning("the lease is not released and must run out: %s", error)
             else:
@@ -143,37 +138,24 @@ class Leadership:
         if record is None:
             return
         try:
-            answer = self._write(record)
+            answer = self._lease.write(record)
         except ApiError as error:
             if error.reason != "conflict" and not (record.version and error.reason == "missing"):
                 raise
             self._look()  # somebody was faster, or has deleted it
             return
         with self._lock:
-            self._candidate.renewed(LeaseRecord.read(answer), asked)
+            self._candidate.renewed(answer, asked)
         self.answered = time.monotonic()
 
     def _look(self) -> None:
-        found = self._api.find(LEASES.path(self._namespace, self._name), PATIENCE)
+        record = self._lease.read()
         self.answered = time.monotonic()
-        record = LeaseRecord() if found is None else LeaseRecord.read(found)
         with self._lock:
             before = self._candidate.seen
             self._candidate.see(record, self.answered)
         if before is not None and record.is_older_than(before):
             self._restored()
-
-    def _write(self, record: LeaseRecord) -> Document:
-        document: Document = {
-            "apiVersion": LEASES.api_version,
-            "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": record.spec(),
-        }
-        if not record.version:
-            return self._api.request("POST", LEASES.path(self._namespace), document)
-        document["metadata"]["resourceVersion"] = record.version
-        return self._api.request("PUT", LEASES.path(self._namespace, self._name), document)
 
     def _tell(self) -> None:
         leads = self.leads()

@@ -141,6 +141,7 @@ def release(
     Exit codes: 0 when all nodes with an agent are restored, 1 when some are not in time. Operators
     lead again in that case, and nodes get their grants back.
     """
+    from walras_operator.lead.lease_object import LeaseObject
     from walras_operator.lifecycle.lease_takeover import LeaseTakeover
     from walras_operator.lifecycle.release import SETTLING, THREADS, Release
 
@@ -154,7 +155,7 @@ def release(
     with _errors_explained():
         api = _api(kubeconfig, THREADS)
         identity = f"release_{socket.gethostname()}_{uuid.uuid4()}"
-        takeover = LeaseTakeover(api, namespace, lease_name, identity)
+        takeover = LeaseTakeover(LeaseObject(api, namespace, lease_name), identity)
         with _giving_back_on_failure(takeover):
             end = Release(api, takeover, namespace, click.echo)
             found = end.run(time.monotonic() + waiting, release_after)

@@ -1,6 +1,6 @@
 """Effects: take over the operator's Lease, so that no operator decides meanwhile.
 
-The operator gives way when it next reads its Lease (`runtime.leadership`). Until then it may go on
+The operator gives way when it next reads its Lease (`lead.leadership`). Until then it may go on
 to decide; it certainly stops when its last renewal would have expired.
 """
 
@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 from walras_operator.lead.lease import LeaseRecord
 from walras_service.api_errors import ApiError
-from walras_service.kinds import LEASES
 from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
-    from walras_service.api import Api
+    from walras_operator.lead.lease_object import LeaseObject
 
 DURATION = 30
 """Seconds after the last renewal after which operators may lead again."""
@@ -30,16 +29,12 @@ class LeaseTakeover:
     """A Lease that is taken from whoever holds it.
 
     Attributes:
-        api: Connection to the API server.
-        namespace: Namespace of the Lease.
-        name: Name of the Lease.
+        lease: The Lease.
         identity: Identity of the new holder.
         alone: When the former leader has certainly stopped, by `time.monotonic`.
     """
 
-    api: Api
-    namespace: str
-    name: str
+    lease: LeaseObject
     identity: str
     alone: float = field(default=0.0, init=False)
     _record: LeaseRecord = field(default_factory=LeaseRecord)
@@ -51,12 +46,12 @@ class LeaseTakeover:
             ApiError: The Lease is unchanged.
         """
         for attempt in range(_ATTEMPTS):
-            seen, now = self._look(), _now()
+            seen, now = self.lease.read(), _now()
             wanted = LeaseRecord(
                 self.identity, DURATION, now, now, seen.transitions + 1, seen.version
             )
             try:
-                self._write(wanted)
+                self._record = self.lease.write(wanted)
             except ApiError as error:
                 if error.reason != "conflict" or attempt == _ATTEMPTS - 1:
                     raise
@@ -72,13 +67,13 @@ class LeaseTakeover:
             ApiError: It may not be renewed; a conflict if somebody else has taken it.
         """
         try:
-            self._write(replace(self._record, renewed=_now()))
+            self._record = self.lease.write(replace(self._record, renewed=_now()))
         except ApiError as error:
-            seen = self._look() if error.reason == "conflict" else None
+            seen = self.lease.read() if error.reason == "conflict" else None
             if seen is None or seen.holder != self.identity:
                 raise
             # The last renewal was made, and its answer was lost.
-            self._write(replace(seen, renewed=_now()))
+            self._record = self.lease.write(replace(seen, renewed=_now()))
 
     def give_back(self) -> None:
         """Release the Lease, so that operators lead at once; do nothing if it is not ours.
@@ -89,34 +84,14 @@ class LeaseTakeover:
             ApiError: Operators lead once the Lease has expired.
         """
         for attempt in range(_ATTEMPTS):
-            seen = self._look()
+            seen = self.lease.read()
             if seen.holder != self.identity:
                 break
             try:
-                self._write(replace(seen, holder="", duration=1))
+                self._record = self.lease.write(replace(seen, holder="", duration=1))
             except ApiError as error:
                 if error.reason != "conflict" or attempt == _ATTEMPTS - 1:
                     raise
-
-    def _look(self) -> LeaseRecord:
-        found = self.api.find(LEASES.path(self.namespace, self.name))
-        return LeaseRecord() if found is None else LeaseRecord.read(found)
-
-    def _write(self, record: LeaseRecord) -> None:
-        metadata = {"name": self.name, "namespace": self.namespace}
-        document = {
-            "apiVersion": LEASES.api_version,
-            "kind": "Lease",
-            "metadata": metadata,
-            "spec": record.spec(),
-        }
-        if record.version:
-            metadata["resourceVersion"] = record.version
-            path = LEASES.path(self.namespace, self.name)
-            self._record = LeaseRecord.read(self.api.request("PUT", path, document))
-        else:
-            path = LEASES.path(self.namespace)
-            self._record = LeaseRecord.read(self.api.request("POST", path, document))
 
 
 def _now() -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from walras_api.cluster import OwnerReference, group_of
 from walras_operator.decide.runs.lifetimes import read_end
-from walras_operator.decide.workload_jobs import is_plausible, pods_controllers, unread_owners
+from walras_operator.decide.workload_owners import is_plausible, pods_controllers, unread_owners
 from walras_service.api import ONE_METADATA
 from walras_service.api_errors import ApiError
 from walras_service.kinds import PODS, Kind
