@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from walras_operator.decide.world import (
+    Carried,
+    Decision,
     Event,
     NodeWrite,
     ProfileWrite,
@@ -21,7 +23,8 @@ from walras_operator.decide.world import (
 )
 from walras_operator.loop.debounce import Debounce
 from walras_operator.loop.health import HealthInputs, liveness_problems
-from walras_operator.loop.recompute import Recompute
+from walras_operator.loop.recompute import Recompute, _LeaderTerm
+from walras_operator.metrics.operator_metrics import Metrics
 from walras_operator.publish import publisher
 from walras_operator.publish.publisher import Publisher, PublishResult, Stamp
 from walras_service.api_errors import refusal
@@ -137,6 +140,48 @@ class Noted(Recompute):
         return not liveness_problems(
             HealthInputs(now, now, now, now, 15, True, "", now - 1000, self.completed, 30)
         )
+
+
+class Deciding(Recompute):
+    """A leader that makes one decision, and publishes its parts with a given result."""
+
+    def __init__(self, decision: Decision, outcome: PublishResult) -> None:
+        no: Any = None
+        known: Any = SimpleNamespace(agents=frozenset(), now="", version="")
+        gatherer: Any = SimpleNamespace(world=lambda *_, **__: known)
+        mirror: Any = SimpleNamespace(allocations=dict)
+        lead: Any = SimpleNamespace(identity="me")
+        writer: Any = SimpleNamespace(publish=lambda *_: outcome)
+        super().__init__(
+            mirror,
+            no,
+            lead,
+            writer,
+            no,
+            gatherer,
+            lambda _: decision,
+            Metrics(),
+            no,
+            Debounce(),
+        )
+
+    def carried(self) -> Carried | None:
+        """Decide; return what the next decision gets."""
+        current = _LeaderTerm(1, 0.0)
+        self._round(current)
+        return current.carried
+
+
+@pytest.mark.parametrize("first", [Writes(), NODE])
+@pytest.mark.parametrize("rest", [Writes(), JOB])
+@pytest.mark.parametrize("void", [False, True])
+def test_a_decision_is_carried_on_unless_its_credits_could_not_be_written(
+    first: Writes, rest: Writes, void: bool
+) -> None:
+    carried = Carried(quantum=3)
+    leader = Deciding(Decision(carried, first, lambda: rest), PublishResult(void=void))
+    is_void = void and bool(first or rest)
+    assert leader.carried() == (None if is_void else carried)
 
 
 def test_writes_that_are_refused_hold_up_nobody() -> None:

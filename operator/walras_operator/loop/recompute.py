@@ -230,7 +230,8 @@ class Recompute:
         if decision.wake.quantum_ends:
             end = time_at(decision.wake.quantum_ends)
             current.again = began + (end - now).total_seconds()
-        for part in (lambda: decision.first, decision.rest):
+        rest = decision.rest
+        for part in (lambda: decision.first, rest):
             writes = deciding.timed(part)
             if stamp is None and writes:
                 stamp = self._stamp(world, deciding.seconds, current.term)
@@ -238,8 +239,9 @@ class Recompute:
                 outcome += self._published(writes, stamp)
             if outcome.void:
                 break
-            self._keep(decision, current)
-            current.matched = began if matching else current.matched
+            if writes or part is rest:  # an empty first part may wait for credits in the rest
+                self._keep(decision, current)
+                current.matched = began if matching else current.matched
         # Reports of agents wait for as long as a decision takes, so that an urgent change need not
         # wait for the end of a decision that is not urgent.
         self._debounce.pause = deciding.seconds
