@@ -103,7 +103,7 @@ def test_it_is_said_why_a_deadline_is_rejected_and_what_to_do() -> None:
     )
     (outcome,) = plan.deadlines
     assert outcome.reserved == 0
-    text = outlook(outcome, plan.mechanism)
+    text = outlook(outcome)
     assert text == (
         f"all cores that it can use on {NODE} are too few; move spec.deadline, or raise maxCores"
     )
