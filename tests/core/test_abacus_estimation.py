@@ -39,11 +39,11 @@ def test_least_squares_are_scipys(rows: int, columns: int, seed: int, kind: int)
         assert ours.residual == pytest.approx(nnls(matrix, target)[1], abs=1e-9)
 
 
-@pytest.mark.parametrize("probability", [0.6, 0.9, 0.975, 0.995])
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 30, 999])
-def test_quantiles_are_scipys(probability: float, freedom: int) -> None:
-    expected = student.ppf(probability, freedom)
-    assert student_quantile(probability, freedom) == pytest.approx(expected, rel=1e-10)
+def test_quantiles_are_scipys(freedom: int) -> None:
+    for probability in (0.6, 0.9, 0.975, 0.995):
+        expected = student.ppf(probability, freedom)
+        assert student_quantile(probability, freedom) == pytest.approx(expected, rel=1e-10)
 
 
 def test_products_in_an_unknown_unit_give_their_powers() -> None:

@@ -1,4 +1,4 @@
-"""Stable marriage: the paper's example, every stable marriage of small worlds, an own library."""
+"""Stable marriage: the paper's example and every stable marriage of small worlds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stable roommates against every pairing of small worlds, and against an own library."""
+"""Stable roommates against every pairing of small worlds."""
 
 from __future__ import annotations
 

@@ -273,22 +273,6 @@ def test_what_stays_is_within_what_is_sold_and_asked_for(case: Case) -> None:
             assert on[node.name, socket] <= largest + LEEWAY
 
 
-@pytest.mark.long
-@examples(300)
-@given(cases(), st.integers(0, 2**32 - 1))
-def test_the_order_of_what_is_held_and_of_jobs_does_not_matter(case: Case, seed: int) -> None:
-    random = np.random.default_rng(seed)
-    jobs, held = list(case.now.jobs), list(case.now.held.items())
-    other = replace(
-        case.now,
-        jobs=tuple(jobs[k] for k in random.permutation(len(jobs))),
-        held=dict(held[k] for k in random.permutation(len(held))),
-    )
-    assert sorted(map(repr, clear(other, case.policy).grants)) == sorted(
-        map(repr, case.plan.grants)
-    )
-
-
 @examples(300)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MECHANISMS), st.sampled_from(SOLD_BY))
 def test_nonsense_that_is_held_harms_nobody(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from share_markets import population
 from walras.mechanisms.price_anticipating.adjustment import (
     AMOUNT,
     PROBE,
@@ -16,8 +15,6 @@ from walras.mechanisms.price_anticipating.adjustment import (
     move_money,
 )
 from walras.mechanisms.price_anticipating.market import ShareMarket, ShareMarketError
-from walras.mechanisms.price_anticipating.nash import find_nash
-from walras_studies.proportional_share.paper_metrics import efficiency
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,21 +51,6 @@ def play(
     assert (state.bids[~usable] == 0).all()
     assert (state.bids[usable] > 0).all()
     return state
-
-
-@pytest.mark.parametrize("correlated", [False, True])
-@pytest.mark.parametrize(
-    ("users", "noise", "missing"), [(10, 0.0, 0.0), (40, 0.0, 0.0), (40, 0.05, 0.3)]
-)
-def test_linear_utilities_come_to_the_welfare_of_the_equilibrium(
-    users: int, noise: float, missing: float, *, correlated: bool
-) -> None:
-    """Section 7.1, figure 3a: both methods reach the same welfare, about 0.9 of the optimum."""
-    market = population(users, correlated=correlated)
-    state = play(market, lambda shares: market.weights * shares, 1000, noise, missing, amount=0.002)
-    welfare = efficiency(market, market.shares(state.bids))
-    assert welfare > 0.97 * efficiency(market, find_nash(market).shares)
-    assert welfare > 0.87
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.03])

@@ -8,24 +8,10 @@ from numpy.typing import NDArray
 
 from share_markets import population
 from walras.mechanisms.price_anticipating.market import ShareMarket, ShareMarketError
-from walras.mechanisms.price_anticipating.nash import find_nash
 from walras_studies.proportional_share.adjustment_in_turn import adjust
 from walras_studies.proportional_share.certificate import certify
-from walras_studies.proportional_share.paper_metrics import efficiency
 
 Floats = NDArray[np.float64]
-
-
-@pytest.mark.parametrize("users", [10, 40])
-def test_adjustment_settles_at_the_welfare_of_the_equilibrium(users: int) -> None:
-    """Section 7.1, Fig. 3a: the same welfare, by 25 to 100 rounds instead of a few."""
-    market = population(users)
-    result = adjust(market, max_iterations=150)
-    at_rest = find_nash(market, tolerance=1e-6, max_iterations=1000)
-    found = efficiency(market, market.shares(result.bids))
-    assert found == pytest.approx(efficiency(market, at_rest.shares), abs=0.02)
-    assert certify(market, result.bids).gain <= 0.02
-    np.testing.assert_allclose(result.bids.sum(axis=1), 1)
 
 
 def test_gaps_bound_what_a_best_response_gains() -> None:

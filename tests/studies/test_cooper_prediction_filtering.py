@@ -68,14 +68,6 @@ def test_draws_on_the_most_similar_corunner() -> None:
     assert (result.rounds, result.unreached) == (1, 0)
 
 
-def test_fills_20_jobs_in_one_to_three_rounds() -> None:
-    """IV-A: one to three iterations in practice; here, with 25 % of the pairs, a few take four."""
-    rounds = [filter_by_corunner(measure(seed, (20, 20), 0.25)).rounds for seed in range(40)]
-    assert min(rounds) >= 1
-    assert np.mean(np.array(rounds) <= 3) >= 0.9
-    assert max(rounds) <= 4
-
-
 def test_what_no_round_reaches_is_told_and_takes_the_means() -> None:
     """Nobody measured co-runner 3; agent 4 measured nobody."""
     measured = np.array([0.1, 0.2, 0.3, 0.2, np.nan])[:, None] + np.array([0.0, 0.1, 0.2, np.nan])
@@ -92,29 +84,6 @@ def test_counts_predictions_as_measured_in_the_next_round() -> None:
     assert result.unreached == 0
     reference = plain_round(plain_round(plain_round(measured, 30), 30), 30)
     np.testing.assert_allclose(result.disutility, reference, atol=2e-3)
-
-
-@pytest.mark.parametrize("neighbours", [1, 3, 9])
-def test_fewer_neighbours_leave_more_unreached_but_nothing_unfilled(neighbours: int) -> None:
-    measured = measure(2, (15, 15), 0.3)
-    few, all_of_them = (filter_by_corunner(measured, k) for k in (neighbours, 15))
-    assert np.isfinite(few.disutility).all()
-    assert all_of_them.unreached <= few.unreached <= np.isnan(measured).sum()
-
-
-def test_equal_measurements_predict_the_same_everywhere() -> None:
-    measured = np.full((5, 6), 0.3)
-    measured[::2, ::2] = np.nan
-    assert filter_by_corunner(measured).disutility == pytest.approx(0.3)
-
-
-def test_no_agents_need_no_prediction() -> None:
-    assert filter_by_corunner(np.empty((0, 4))).disutility.shape == (0, 4)
-
-
-def test_a_full_matrix_takes_no_round() -> None:
-    result = filter_by_corunner([[0.1, 0.2], [0.3, 0.4]])
-    assert (result.rounds, result.unreached) == (0, 0)
 
 
 def test_needs_a_neighbour() -> None:

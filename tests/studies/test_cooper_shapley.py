@@ -68,25 +68,6 @@ def test_axioms(penalty: Floats, random: object) -> None:
     np.testing.assert_allclose(with_idler, [*share, 0], atol=1e-9)
 
 
-def test_equals_bear_equal_shares() -> None:
-    share = shapley_exact(interference(np.array([2.0, 5.0, 2.0, 5.0]))).share
-    assert share[0] == pytest.approx(share[2])
-    assert share[1] == pytest.approx(share[3])
-
-
-@given(hnp.arrays(np.float64, st.integers(2, 8), elements=st.floats(0, 10)))
-def test_who_interferes_more_bears_more(of_each: Floats) -> None:
-    """The appendix's conclusion: the second to come brings the first's interference to bear too.
-
-    Hence I (n - 1) / n, and 1 / n of the others' mean: rising in I from three agents on, and equal
-    for two, who interfere only together.
-    """
-    n = len(of_each)
-    others = (of_each.sum() - of_each) / (n - 1)
-    share = shapley_exact(interference(of_each)).share
-    np.testing.assert_allclose(share, of_each * (n - 1) / n + others / n, atol=1e-12)
-
-
 def pair_penalties(loss: Floats, members: Coalitions) -> Floats:
     """Add up what all members lose beside each other member."""
     return np.asarray(np.einsum("ci,ij,cj->c", members, loss, members))
@@ -120,35 +101,10 @@ def test_sampled_shares_lie_within_their_errors(monkeypatch: pytest.MonkeyPatch)
     assert 0.9 < np.mean(np.array(apart) < 2) < 0.99
 
 
-def test_reversed_orders_err_less_than_orders_drawn_apart() -> None:
-    """Antithetic pairs: the variance left is below that of as many independent orders."""
-    draw = np.random.default_rng(3)
-    demand = np.arange(1.0, 17.0)
-    alone = []
-    for _ in range(2000):
-        order = draw.permutation(16)
-        here = np.tri(17, 16, -1, dtype=np.bool_)[:, np.argsort(order)]
-        alone.append(np.diff(saturating(here))[np.argsort(order)])
-    independent = np.std(alone, axis=0) / np.sqrt(1000)
-    paired = shapley(saturating, len(demand), pairs=500).error
-    assert paired.sum() < 0.9 * independent.sum()
-
-
 def test_the_same_seed_gives_the_same_shares() -> None:
     first, again, other = (shapley(saturating, 15, pairs=20, seed=seed) for seed in (1, 1, 2))
     assert first.share.tobytes() == again.share.tobytes()
     assert first.share.tobytes() != other.share.tobytes()
-
-
-def test_asks_about_many_agents_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = shapley(saturating, 15, pairs=20).share
-    monkeypatch.setattr("walras_studies.cooper.shapley.AT_ONCE", 1000)
-    np.testing.assert_allclose(shapley(saturating, 15, pairs=20).share, whole)
-
-
-def test_one_agent_bears_everything_and_nobody_nothing() -> None:
-    assert shapley_exact([1.0, 4.0]).share.tolist() == [3.0]
-    assert shapley(saturating, 0).share.tolist() == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -54,20 +53,6 @@ def test_limited_optimum_is_a_matching_of_largest_weight(market: ShareMarket) ->
     assert market.utilities(best.shares).sum() == pytest.approx(best.welfare, rel=1e-12)
 
 
-def test_limited_optimum_agrees_with_networkx() -> None:
-    random = np.random.default_rng(4)
-    market = ShareMarket(np.ones(6), random.random((6, 10)), [1, 2, 1, 2, 1, 1])
-    rows = repeated(market)
-    graph: Any = nx.Graph()
-    for (row, column), weight in np.ndenumerate(rows):
-        graph.add_edge(("user", row), ("machine", column), weight=weight)
-    matched = nx.max_weight_matching(graph)
-    expected = sum(graph.edges[edge]["weight"] for edge in matched)
-    best = social_optimum(market)
-    assert best.welfare == pytest.approx(expected, rel=1e-12)
-    assert (best.owner < 0).sum() == 2
-
-
 def test_limited_optimum_is_best_of_all_small_allocations() -> None:
     weights = np.array([[5.0, 4, 3], [5, 1, 1]])
     market = ShareMarket([1, 1], weights, [1, 2])
@@ -86,13 +71,6 @@ def test_unlimited_optimum_gives_each_machine_to_who_likes_it_most() -> None:
     assert best.welfare == 10
 
 
-def test_optimum_of_a_thousand_machines_is_proven() -> None:
-    weights = np.random.default_rng(0).random((200, 1000)) * 1e12
-    best = social_optimum(ShareMarket(np.ones(200), weights, np.full(200, 4)))
-    assert best.bound == pytest.approx(best.welfare, rel=1e-12)
-    assert (best.owner >= 0).sum() == 800
-
-
 def test_metrics_of_a_small_allocation() -> None:
     """Section 2: U = 3 of U* = 8; utilities 1 and 2; the first would have 3 with the other's."""
     market = ShareMarket([1, 1], [[4, 1], [4, 0]])
@@ -107,12 +85,6 @@ def test_metrics_count_only_the_machines_that_a_user_can_use() -> None:
     shares = np.full((2, 3), 0.5)
     np.testing.assert_allclose(market.utilities(shares), [1.5, 1.0])
     assert efficiency(market, shares) == pytest.approx(2.5 / 5)
-
-
-def test_metrics_of_nobody_are_perfect() -> None:
-    market = ShareMarket([], np.zeros((0, 2)))
-    for metric in (efficiency, utility_uniformity, envy_freeness):
-        assert metric(market, np.zeros((0, 2))) == 1
 
 
 @pytest.mark.parametrize(

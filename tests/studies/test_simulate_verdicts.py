@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from walras_studies.amdahl.bidding import ABSOLUTE_STEP
-from walras_studies.amdahl.paper_bidding import bid
-from walras_studies.amdahl.populations import draw_population
 from walras_studies.karma.runs import BEYOND_MEMORY, closed_throughput, throughput
 from walras_studies.page import page
 from walras_studies.programs.study import STUDY as PROGRAMS
@@ -119,20 +116,6 @@ def test_the_page_lists_what_is_not_repeated_and_the_spread() -> None:
     assert "| where | claim | paper | ours | verdict | draws |" in text
     assert "| **reproduced**: too few | 20 |" in text
     assert "- fig. 3: its machine is not to be had." in text
-
-
-def test_by_an_absolute_rule_more_servers_take_fewer_iterations() -> None:
-    """Fig. 13: prices fall as servers share the bids, and their changes with them."""
-    count = {}
-    for absolute, step in ((True, ABSOLUTE_STEP), (False, 1e-2)):
-        for servers in (0.25, 4.0):
-            found = [
-                bid(draw_population(200, servers, 12, [1, k]), step=step, absolute=absolute)
-                for k in range(3)
-            ]
-            count[absolute, servers] = np.mean([each.iterations for each in found])
-    assert count[True, 4.0] < count[True, 0.25]
-    assert count[False, 4.0] > count[False, 0.25]
 
 
 def test_throughput_is_in_proportion_to_slices_and_falls_faster_with_one_query() -> None:
