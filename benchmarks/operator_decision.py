@@ -22,7 +22,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from large_worlds import cluster  # noqa: E402
 from walras.analysis.node_pools import node_pools  # noqa: E402
 from walras.market.snapshot import Policy, PoolPrices  # noqa: E402
-from walras_operator.interpreter import collector  # noqa: E402
+from walras_service import collector  # noqa: E402
 from whole_decisions import decide  # noqa: E402
 from worlds import enforced as all_enforced  # noqa: E402
 from worlds import outcome, world  # noqa: E402

@@ -66,7 +66,6 @@ SHAPES: dict[str, Schema] = {
     "operator.replicas": {"type": "integer", "minimum": 0},
     "operator.leaseSeconds": {"type": "integer", "minimum": 3, "maximum": 3600},
     "operator.debounce.*": {"type": "number", "minimum": 0, "maximum": 60},
-    "operator.sweepSeconds": {"type": "number", "minimum": 1, "maximum": 86400},
     "agent.mode": {"enum": ["", "enforce", "observe"]},
     "agent.periodSeconds": {"type": "number", "minimum": 0.1, "maximum": 3600},
     "agent.releaseAfterSeconds": {"type": "number", "minimum": 1, "maximum": 3600},

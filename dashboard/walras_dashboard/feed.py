@@ -1,44 +1,25 @@
-"""Facts: the objects of one kind, followed by list and watch for as long as someone looks.
+"""Facts: the objects of one kind, as far as a viewer may see them, for as long as someone looks.
 
-A watch goes on where the last one ended. When the API server no longer knows that version (410), or
-refuses the watch for another reason, the objects are listed anew. When it cannot be reached, this
-waits longer each time. Rights may change meanwhile, so whatever is refused is tried again.
+Rights may change meanwhile, so whatever is refused is tried again (`reflector`).
 """
 
 from __future__ import annotations
 
-import logging
-import random
-import threading
 from typing import TYPE_CHECKING, Protocol
 
+from walras_service.reflector import Reflector
+
 from walras_api.contract import GROUP
-from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from walras_cli.cluster.connection import Cluster, Document
+    from walras_service.api import Api, Document
+    from walras_service.api_errors import ApiError
     from walras_service.kinds import Kind
 
-_log = logging.getLogger(__name__)
-
-WATCH_SECONDS = (240, 360)
-"""Length of a watch; when it ends, the API server looks at the viewer's rights again."""
-
-REFUSED_SECONDS = 30.0
-"""Time after which what was refused is tried again."""
-
-RELIST_SECONDS = 5.0
-"""Time after which objects that may be listed but not watched are listed again."""
-
-
-FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 10.0
-"""Seconds before the first repetition of a request that failed, and longest wait before others."""
-
-ROUND = 0.5
-"""Least seconds between two watches."""
+"""Longest wait in seconds before a request that failed is repeated: someone is looking."""
 
 
 class FeedListener(Protocol):
@@ -47,8 +28,8 @@ class FeedListener(Protocol):
     def replace(self, name: str, documents: Sequence[Document], namespace: str) -> None:
         """Take all objects of a kind."""
 
-    def change(self, name: str, event: str, document: Document) -> None:
-        """Take an object that was ADDED, MODIFIED or DELETED."""
+    def change(self, name: str, document: Document, *, deleted: bool) -> None:
+        """Take an object that was added, modified or deleted."""
 
     def refuse(self, name: str, right: str, *, nothing: bool) -> None:
         """Take note of a right that is missing, and whether nothing can be seen without it."""
@@ -58,10 +39,10 @@ class FeedListener(Protocol):
 
 
 class Feed:
-    """Follows one kind in a thread of its own.
+    """Tells a listener of one kind (`reflector.Follower`).
 
     Args:
-        cluster: Connection to the cluster.
+        api: Connections to the API server.
         name: Name of the feed.
         kind: Kind to follow.
         namespaces: Namespaces to try in turn, until one may be listed; empty for all of them.
@@ -71,7 +52,7 @@ class Feed:
 
     def __init__(
         self,
-        cluster: Cluster,
+        api: Api,
         name: str,
         kind: Kind,
         namespaces: Sequence[str],
@@ -79,87 +60,65 @@ class Feed:
         selectors: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
-        self._cluster, self._kind, self._namespaces = cluster, kind, namespaces
-        self._listener, self._selectors = listener, dict(selectors or {})
-        self._stopping = threading.Event()
-        self._pause = FIRST_PAUSE
-        self._thread = threading.Thread(target=self._run, name=f"feed-{name}", daemon=True)
+        self._kind, self._wanted, self._listener = kind, namespaces[0], listener
+        self._listing: list[Document] | None = None
+        self._refused = False
+        self._reflector = Reflector(
+            api,
+            f"feed-{name}",
+            kind,
+            self,
+            namespaces=namespaces,
+            selectors=selectors,
+            longest=LONGEST_PAUSE,
+        )
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start to follow the kind."""
+        self._reflector.start()
 
     def stop(self) -> None:
-        """Let the thread end with its present watch; nobody is told of anything more."""
-        self._stopping.set()
+        """Stop; nobody is told of anything more."""
+        self._reflector.stop()
 
-    def _run(self) -> None:
-        version, namespace = "", ""
-        while not self._stopping.is_set():
-            pause = ROUND
-            try:
-                if not version:
-                    namespace, version = self._list() or ("", "")
-                if version:
-                    version = self._watch(namespace, version)
-                else:
-                    pause = REFUSED_SECONDS
-            except ApiError as error:
-                version, pause = self._failed(error, version)
-            except Exception as error:  # noqa: BLE001 - the thread must go on
-                _log.exception("following %s failed", self.name)
-                version, pause = self._failed(ApiError(repr(error), "error"), "")
-            self._stopping.wait(pause)
+    def known(self) -> set[str]:
+        """Begin a list; what it has replaces everything."""
+        self._listing = []
+        return set()
 
-    def _list(self) -> tuple[str, str] | None:
-        """List all objects; return their namespace and version, or None if one may not."""
-        refused = ""
-        for namespace in self._namespaces:
-            try:
-                found, version = self._cluster.listed(self._kind, namespace, **self._selectors)
-            except ApiError as error:
-                if error.reason not in {"forbidden", "missing"}:
-                    raise
-                where = f" in namespace {namespace}" if namespace else ""
-                refused = refused or f"list {self._kind.resource}{where}"
-                missing = error.reason == "missing"
-                if missing and self._kind.group == GROUP:
-                    raise
-                continue
-            self._listener.replace(self.name, found, namespace)
-            if refused:
-                self._listener.refuse(self.name, refused, nothing=False)
-            self._well()
-            return namespace, version
-        self._listener.replace(self.name, (), "")
-        self._listener.refuse(self.name, refused, nothing=True)
-        self._well()
-        return None
+    def hear(self, document: Document, *, deleted: bool) -> None:
+        """Tell of a change, or collect what is listed."""
+        if self._listing is not None:
+            self._listing.append(document)
+        else:
+            self._listener.change(self.name, document, deleted=deleted)
 
-    def _watch(self, namespace: str, version: str) -> str:
-        """Follow the objects until the watch ends; return the version to go on from."""
-        seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, protects nothing
-        watch = self._cluster.watch(self._kind, namespace, version, seconds, **self._selectors)
-        self._well()
-        for event, document in watch:
-            if self._stopping.is_set():
-                break
-            version = str(document["metadata"].get("resourceVersion", version))
-            if event != "BOOKMARK":
-                self._listener.change(self.name, event, document)
-        return version
+    def listed(self, gone: set[str]) -> None:  # noqa: ARG002 - all is replaced
+        """Tell of all objects, and of those that may not be listed."""
+        namespace = self._reflector.namespace
+        self._listener.replace(self.name, self._listing or (), namespace)
+        self._listing, self._refused = None, False
+        if namespace != self._wanted:
+            self._listener.refuse(self.name, self._right(), nothing=False)
 
-    def _well(self) -> None:
-        self._pause = FIRST_PAUSE
+    def answered(self) -> None:
+        """Tell that the API server answers."""
         self._listener.report(self.name, None)
 
-    def _failed(self, error: ApiError, version: str) -> tuple[str, float]:
-        """Report an error; return the version to go on from, and how long to wait."""
-        if error.reason == "expired":
-            return "", 0.0
-        if error.reason == "forbidden":  # of the watch: the list was allowed, or tells of it
-            return "", RELIST_SECONDS
-        self._listener.report(self.name, error)
-        kept = version if error.reason == "unreachable" else ""
-        pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
-        return kept, max(pause, error.retry_after)
+    def failed(self, error: ApiError) -> None:
+        """Tell of a problem, or of a missing right."""
+        unlisted, self._listing = self._listing is not None, None
+        if error.reason == "forbidden" and not unlisted:
+            return  # only the watch: the next list tells of it
+        if error.reason == "forbidden" or (error.reason == "missing" and self._kind.group != GROUP):
+            if not self._refused:  # what was found otherwise stays
+                self._refused = True
+                self._listener.replace(self.name, (), "")
+                self._listener.refuse(self.name, self._right(), nothing=True)
+            self._listener.report(self.name, None)
+        else:
+            self._listener.report(self.name, error)
+
+    def _right(self) -> str:
+        where = f" in namespace {self._wanted}" if self._wanted else ""
+        return f"list {self._kind.resource}{where}"

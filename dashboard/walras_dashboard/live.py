@@ -170,7 +170,7 @@ class Live:
         only = {"fieldSelector": f"metadata.name={MARKET_NAME}"}
 
         def feed(name: str, kind: Any, where: Sequence[str] = ("",), **selectors: str) -> Feed:
-            return Feed(self._cluster, name, kind, tuple(where), self, selectors)
+            return Feed(self._cluster.api, name, kind, tuple(where), self, selectors)
 
         return (
             feed("entitlements", ENTITLEMENTS),
@@ -293,13 +293,13 @@ class Live:
             self._hidden.discard(name)
         self._heard(name)
 
-    def change(self, name: str, event: str, document: Document) -> None:
+    def change(self, name: str, document: Document, *, deleted: bool) -> None:
         """Take an object that was added, modified or deleted."""
         key, read = _key(document), self._shared.read(name, document)
         with self._lock:
             objects = self._objects[name]
             before = objects.get(key)
-            if event == "DELETED" or read is None:
+            if deleted or read is None:
                 objects.pop(key, None)
             elif before == read:
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import uuid
 from pathlib import Path  # noqa: TC003 - an annotation of a command
@@ -26,7 +25,7 @@ from walras_service.options import (
 )
 
 _NOISY = ("kopf.activities", "kopf._core.reactor.running")
-"""Loggers that warn about what is intended, such as that Kopf's thread receives no signals."""
+"""Loggers that repeat what the operator's own log says."""
 
 
 @click.group(name=OPERATOR, context_settings={"help_option_names": ["-h", "--help"]})
@@ -63,13 +62,6 @@ for each in (crds, release, check, ledger):
     metavar="QUIET LONGEST",
     help="Seconds to wait after the last change, and at most after the first, before deciding.",
 )
-@click.option(
-    "--sweep-seconds",
-    type=click.FloatRange(min=1, max=86400),
-    default=300.0,
-    show_default=True,
-    help="Seconds between two comparisons of the operator's cache with the API server.",
-)
 @listen_option("127.0.0.1:8080", "/metrics, /healthz and /readyz")
 @tls_option
 @authorize_option
@@ -81,7 +73,6 @@ def run(
     lease_seconds: int,
     kubeconfig: str | None,
     debounce: tuple[float, float],
-    sweep_seconds: float,
     listen: tuple[str, int] | None,
     tls_folder: Path | None,
     authorize: bool,
@@ -115,13 +106,10 @@ def run(
         listen=listen,
         tls_folder=tls_folder,
         authorize=authorize,
-        sweep=sweep_seconds,
     )
     try:
         operator = Operator(options, decide)
     except ApiError as error:
         raise BadInput(str(error)) from error
     operator.listen()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: operator.stop())
     operator.run()

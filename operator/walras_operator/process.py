@@ -23,10 +23,11 @@ from walras_operator.metrics.operator_metrics import Metrics, OperatorGauges, ag
 from walras_operator.metrics.pod_use import PodUse, UseGauges
 from walras_operator.publish.ledger_parts import LedgerParts
 from walras_operator.publish.publisher import THREADS, Publisher
+from walras_operator.watch.handlers import run_lifecycle
 from walras_operator.watch.kinds import Scope
 from walras_operator.watch.lookups import ASKING, Ends, Owners
 from walras_operator.watch.mirror import Mirror
-from walras_operator.watch.watches import SWEEP, Watches
+from walras_operator.watch.watches import Watches
 from walras_service.api import Api, settings
 from walras_service.authorization import AccessReview
 from walras_service.probes import serve, verdict
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from walras_operator.decide.world import Decision, World
 
 _log = logging.getLogger(__name__)
-
-_SIGNAL_SECONDS = 1.0
-"""Longest time in which the main thread notices a signal that another thread got."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,6 @@ class Options:
         listen: Address and port of the HTTP server; None for none.
         tls_folder: Folder of the HTTP server's certificate; None for no TLS.
         authorize: Whether metrics take a token of the cluster and the right to read them.
-        sweep: Seconds between two comparisons of the mirror with the API server.
     """
 
     identity: str
@@ -70,7 +67,6 @@ class Options:
     listen: tuple[str, int] | None = ("127.0.0.1", 8080)
     tls_folder: Path | None = None
     authorize: bool = False
-    sweep: float = SWEEP
 
 
 class Operator:
@@ -89,15 +85,16 @@ class Operator:
 
     def __init__(self, options: Options, decide: Callable[[World], Decision]) -> None:
         self._options = options
+        self._found = settings(options.kubeconfig)
         self._stopping = threading.Event()
         self.metrics = Metrics()
         kinds = Scope(options.namespace).kinds
         watch_api, lease_api, write_api, lookup_api, history_api = (
             Api(settings(options.kubeconfig), OPERATOR, connections)
-            for connections in (len(kinds) + 1, 1, THREADS, 2 * ASKING, 1)
+            for connections in (len(kinds), 1, THREADS, 2 * ASKING, 1)
         )
         self.mirror = Mirror(kinds, self._changed, time.monotonic)
-        self.watches = Watches(watch_api, kinds, self.mirror, options.sweep)
+        self.watches = Watches(watch_api, kinds, self.mirror)
         self.leadership = Leadership(
             lease_api,
             options.namespace,
@@ -170,12 +167,16 @@ class Operator:
         )
 
     def run(self) -> None:
-        """Run until `stop` is called; then end decisions first, and release the Lease."""
+        """Run until SIGTERM or Ctrl-C; then end decisions first, and release the Lease."""
+        run_lifecycle(self._found, self._start, self._end)
+
+    def _start(self) -> None:
         for part in (self.watches, self.leadership, self.recompute, self.history, self.pools):
             part.start()
-        while not self._stopping.wait(_SIGNAL_SECONDS):
-            pass
+
+    def _end(self) -> None:
         _log.info("ending", extra={"event": "ending"})
+        self._stopping.set()
         self.recompute.stop()
         self.pools.stop()
         self.history.stop()
@@ -184,10 +185,6 @@ class Operator:
         self.owners.close()
         self.leadership.stop()
         self.watches.stop()
-
-    def stop(self) -> None:
-        """Make `run` return; safe in signal handlers and other threads."""
-        self._stopping.set()
 
     def _may_write(self) -> bool:
         return self.leadership.leads() and not self._stopping.is_set()
@@ -198,7 +195,7 @@ class Operator:
     def _health(self) -> HealthInputs:
         return HealthInputs(
             now=time.monotonic(),
-            beat=self.watches.beat,
+            active=self.watches.active,
             tried=self.leadership.tried,
             answered=self.leadership.answered,
             patience=self._options.times.duration,
@@ -242,18 +239,11 @@ class Operator:
                     "1 when the operator's cache of the cluster is complete, 0 otherwise.",
                     lambda: self.watches.complete,
                 ),
-                "event_loop_age_seconds": (
-                    "Seconds since the event loop of the watches was last active.",
-                    lambda: age(self.watches.beat),
-                ),
-                "watch_restarts": (
-                    "Times that the watches were restarted.",
-                    lambda: self.watches.restarts,
-                ),
                 "notes": (
                     "Problems found by the last decision that no status shows; see the log.",
                     lambda: self.metrics.notes,
                 ),
             },
             self.mirror.counts,
+            self.watches.ages,
         )

@@ -7,18 +7,13 @@ process, where what they are about would take minutes otherwise.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import gc
-import math
-import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-import kopf
 import pytest
 
 from operator_cluster import CRDS, DEFINITIONS, OURS_PATH, OperatorCluster, Process
@@ -48,7 +43,6 @@ from walras_operator.publish.object_writer import ObjectWriter
 from walras_operator.publish.publisher import Publisher, Stamp
 from walras_operator.watch.kinds import Scope
 from walras_operator.watch.mirror import CachedAllocation, Mirror
-from walras_operator.watch.resync import Resync
 from walras_operator.watch.watches import Watches
 from walras_service.api import MERGE, Api, settings
 from walras_service.api_errors import ApiError
@@ -122,50 +116,6 @@ def test_what_is_mirrored_is_no_work_for_the_garbage_collector(cluster: Operator
     finally:
         watches.stop()
         gc.unfreeze()
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # what does not end closes nothing
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_watch_that_fails_is_noticed_though_others_do_not_end(
-    cluster: OperatorCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server that starts may not know a kind yet, while watches of others are tried again."""
-    spawn, fails, lives = kopf.spawn_tasks, threading.Event(), count(1)
-
-    async def fail() -> None:
-        while not fails.is_set():
-            await asyncio.sleep(0.01)
-        raise RuntimeError("a kind is not known")
-
-    async def be_deaf() -> None:
-        end = math.inf
-        while time.monotonic() < end:
-            if fails.is_set():
-                end = min(end, time.monotonic() + 7)
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(1)
-
-    async def spawn_both(**options: Any) -> Any:
-        tasks = await spawn(**options)
-        if next(lives) == 1:
-            tasks = [*tasks, asyncio.create_task(fail()), asyncio.create_task(be_deaf())]
-        return tasks
-
-    monkeypatch.setattr(kopf, "spawn_tasks", spawn_both)
-    kinds = Scope(cluster.name).kinds
-    watches = Watches(cluster.api, kinds, Mirror(kinds, lambda _: None, time.monotonic))
-    watches.start()
-    try:
-        assert eventually(lambda: watches.complete, PATIENCE), watches.problem
-        fails.set()
-        assert eventually(lambda: not watches.complete, 1)
-        assert eventually(lambda: "a kind is not known" in watches.problem, PATIENCE)
-        assert eventually(lambda: watches.complete, PATIENCE), watches.problem
-        assert watches.restarts == 1
-    finally:
-        watches.stop()
-        gc.unfreeze()
-        gc.collect()
 
 
 def test_what_others_change_about_a_nodeallocation_is_put_right(cluster: OperatorCluster) -> None:
@@ -300,7 +250,7 @@ def test_it_waits_for_the_definitions_and_says_so(cluster: OperatorCluster) -> N
 
 def test_it_survives_that_a_definition_goes_and_comes_back(cluster: OperatorCluster) -> None:
     node = cluster.node()
-    operator = cluster.operator("a", sweep=1)
+    operator = cluster.operator("a")
     assert grants_become(cluster, node, 0)
     cluster.delete(f"{DEFINITIONS}/speedupprofiles.walras.dev")
     assert eventually(lambda: operator.get("/readyz")[0] == 200)
@@ -641,39 +591,3 @@ def test_no_status_is_left_to_the_next_decision_for_ever(
         assert outcome.results[("Entitlement", "written")] == 8
     publisher.close()
     assert all((cluster.read(path) or {})["status"]["jobs"] > 1 for path in paths)
-
-
-def test_a_deletion_that_no_watch_told_of_is_found_by_a_census(cluster: OperatorCluster) -> None:
-    path = cluster.entitlement()
-    kinds = Scope(cluster.name).kinds
-    mirror = Mirror(kinds, lambda _: None, time.monotonic)
-    census = Resync(cluster.api, kinds, mirror)
-    census.take()
-    assert census.missing() > 0
-    for watched in kinds.values():
-        for item in cluster.api.request("GET", watched.kind.path(), query=watched.selectors)[
-            "items"
-        ]:
-            head = {"apiVersion": watched.kind.api_version, "kind": watched.name}
-            mirror.hear(watched.name, {**head, **item})
-    assert census.missing() == 0
-    uid = (cluster.read(path) or {})["metadata"]["uid"]
-    census.take()
-    assert uid in mirror.versions("Entitlement")
-    cluster.delete(path)
-    census.take()
-    assert uid not in mirror.versions("Entitlement")
-
-
-def test_an_object_that_went_before_the_watches_began_is_not_waited_for(
-    cluster: OperatorCluster,
-) -> None:
-    path = cluster.entitlement()
-    kinds = {"Entitlement": Scope(cluster.name).kinds["Entitlement"]}
-    census = Resync(cluster.api, kinds, Mirror(kinds, lambda _: None, time.monotonic))
-    census.take()
-    missing = census.missing()
-    assert census.take() == missing, "it is there, and no watch has told of it"
-    cluster.delete(path)
-    census.take()
-    assert census.missing() == missing - 1

@@ -10,7 +10,7 @@ from walras_operator.publish.events import TokenBucket, event_document
 
 STANDBY = HealthInputs(
     now=1000,
-    beat=999,
+    active=999,
     tried=999,
     answered=999,
     patience=15,
@@ -27,8 +27,9 @@ def test_a_standby_is_well_without_any_decision() -> None:
     assert readiness_problems(STANDBY) == []
 
 
-def test_an_event_loop_that_stands_still_is_fatal() -> None:
-    assert liveness_problems(replace(STANDBY, beat=900)) == ["the event loop was blocked for 100 s"]
+def test_a_watch_that_stands_still_is_fatal() -> None:
+    assert liveness_problems(replace(STANDBY, active=900)) == [], "it may wait for news"
+    assert liveness_problems(replace(STANDBY, active=800)) == ["a watch was blocked for 200 s"]
 
 
 def test_a_lease_that_nobody_tries_is_fatal() -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import tracemalloc
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from walras_operator.decide.world import Reference
 from walras_operator.watch.kinds import Scope
 from walras_operator.watch.mirror import Mirror
-from walras_operator.watch.watches import Watches
+from walras_operator.watch.watches import MirroredKind
+from walras_service.api_errors import ApiError
 
 Document = dict[str, Any]
 
@@ -271,7 +271,7 @@ def test_forgotten_objects_are_gone(cluster: Cluster) -> None:
 def test_objects_of_a_restored_etcd_replace_newer_ones_in_the_mirror(cluster: Cluster) -> None:
     cluster.mirror.wrote("NodeAllocation", allocation(7, version=9))
     assert not cluster.is_news("NodeAllocation", allocation(3, version=4))
-    cluster.mirror.forget_versions()
+    cluster.mirror.forget_versions("NodeAllocation")
     assert cluster.mirror.allocations()["n1"].epoch == 7, "nothing vanishes meanwhile"
     assert cluster.is_news("NodeAllocation", allocation(3, version=4))
     assert cluster.mirror.allocations()["n1"].epoch == 3
@@ -297,13 +297,15 @@ def test_an_agent_lives_while_its_renewals_are_seen(cluster: Cluster) -> None:
 
 def test_agents_have_time_to_renew_their_leases_after_an_outage(cluster: Cluster) -> None:
     """The operator may list the cluster before the agents have tried again."""
+    watched = Scope("walras-system").kinds["Lease"]
+    follower = MirroredKind(watched, cluster.mirror, lambda: cluster.time, lambda _: None)
     cluster.mirror.hear("Lease", lease("1"))
+    follower.failed(ApiError("connection refused", "unreachable"))
     cluster.time += 400
+    follower.failed(ApiError("connection refused", "unreachable"))
     assert not cluster.is_news("Lease", lease("1"))
     assert cluster.mirror.agents(grace=300) == frozenset()
-    watches = Watches(cast("Any", None), {}, cluster.mirror)
-    asyncio.run(watches._completed())
-    assert watches.complete
+    follower.answered()
     cluster.time += 39
     assert cluster.mirror.agents() == {"n1"}
     cluster.time += 1

@@ -38,12 +38,10 @@ class Process:
         identity: Identity with which the operator holds its Lease.
     """
 
-    def __init__(
-        self, cluster: OperatorCluster, identity: str, kubeconfig: str, sweep: int
-    ) -> None:
+    def __init__(self, cluster: OperatorCluster, identity: str, kubeconfig: str) -> None:
         self.identity = identity
         self.log = cluster.folder / f"{identity}.log"
-        arguments = [kubeconfig, cluster.name, identity, "0", str(sweep)]
+        arguments = [kubeconfig, cluster.name, identity, "0"]
         with self.log.open("w") as out:
             self.process = subprocess.Popen(
                 [sys.executable, str(PROGRAM), *arguments], stderr=out, stdout=out
@@ -118,8 +116,8 @@ class OperatorCluster:
                     self.delete(OURS[kind].path(path.rpartition("/")[2]))
             self.delete(path)
 
-    def operator(self, identity: str, kubeconfig: str = KUBECONFIG, sweep: int = 300) -> Process:
-        process = Process(self, identity, kubeconfig, sweep)
+    def operator(self, identity: str, kubeconfig: str = KUBECONFIG) -> Process:
+        process = Process(self, identity, kubeconfig)
         self._processes.append(process)
         return process
 

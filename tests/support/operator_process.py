@@ -7,7 +7,6 @@ the whole decision raise an error, and one named ``mute`` only its part with sta
 
 from __future__ import annotations
 
-import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -92,7 +91,7 @@ def _status(world: World, entitlement: EntitlementObject, message: str) -> Statu
     return StatusWrite(named, {"conditions": [condition]})
 
 
-def main(kubeconfig: str, namespace: str, identity: str, port: str, sweep: str) -> None:
+def main(kubeconfig: str, namespace: str, identity: str, port: str) -> None:
     """Run until SIGTERM."""
     configure_logging("walras_operator", "text")
     options = Options(
@@ -101,11 +100,9 @@ def main(kubeconfig: str, namespace: str, identity: str, port: str, sweep: str) 
         namespace=namespace,
         times=TIMES,
         listen=("127.0.0.1", int(port)),
-        sweep=float(sweep),
     )
     operator = Operator(options, decide)
     operator.listen()
-    signal.signal(signal.SIGTERM, lambda *_: operator.stop())
     operator.run()
 
 

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from walras_service.api_errors import ApiError, explained, refusal
+from walras_service.api_errors import ApiError, explained
 from walras_service.failures import BadInput, Failure
 from walras_service.kinds import OURS, Kind
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kubernetes.client import Configuration
-    from urllib3 import BaseHTTPResponse
 
     from walras_cli.cluster.options import Target
 
@@ -33,9 +32,6 @@ Document = dict[str, Any]
 
 PATIENCE = (5.0, 60.0)
 """Seconds to connect, and for each read: a page of a large cluster takes its time."""
-
-SILENCE = 90.0
-"""Seconds after which a silent watch counts as dead; bookmarks come about every minute."""
 
 PAGE = 500
 CONNECTIONS = 8
@@ -53,6 +49,7 @@ class Cluster:
         connections: Maximum number of connections that are kept open.
 
     Attributes:
+        api: Connections to the API server.
         now: The API server's time when it answered last, so that this machine's may be wrong.
     """
 
@@ -67,12 +64,12 @@ class Cluster:
         self.now = datetime.now(UTC)
         from walras_service.api import Api  # a third of a second, which many commands never need
 
-        self._api = Api(found, "walras", connections, headers)
+        self.api = Api(found, "walras", connections, headers)
 
     @property
     def host(self) -> str:
         """URL of the API server."""
-        return self._api.host
+        return self.api.host
 
     def get(self, path: str, query: Mapping[str, str | int] | None = None) -> Document:
         """Ask for an object, or for a page of a list.
@@ -80,7 +77,7 @@ class Cluster:
         Raises:
             ApiError: It is not there, or may not be had.
         """
-        answer = self._api.opened(path, timeout=PATIENCE, query=query)
+        answer = self.api.opened(path, timeout=PATIENCE, query=query)
         with closing(answer), explained(self.host, "GET", path):
             found: Document = json.loads(answer.data)
         self._set_clock(answer.headers.get("Date"))
@@ -100,21 +97,6 @@ class Cluster:
         for page in self._pages(kind, namespace, selectors):
             yield from _items(kind, page)
 
-    def listed(
-        self, kind: Kind, namespace: str = "", **selectors: str
-    ) -> tuple[list[Document], str]:
-        """Return the same, and the resourceVersion from which `watch` goes on.
-
-        Raises:
-            ApiError: They cannot be listed.
-        """
-        found: list[Document] = []
-        version = ""
-        for page in self._pages(kind, namespace, selectors):
-            found += _items(kind, page)
-            version = str(page["metadata"].get("resourceVersion", ""))
-        return found, version
-
     def _pages(
         self, kind: Kind, namespace: str, selectors: Mapping[str, str]
     ) -> Iterator[Document]:
@@ -128,41 +110,6 @@ class Cluster:
             if not more:
                 return
 
-    def watch(
-        self, kind: Kind, namespace: str, version: str, seconds: int, **selectors: str
-    ) -> Iterator[tuple[str, Document]]:
-        """Begin a watch; return an iterator over the type and the object of each event.
-
-        Args:
-            kind: Kind to watch.
-            namespace: Namespace of the objects; empty for all namespaces.
-            version: The resourceVersion after which to begin.
-            seconds: Time after which the API server ends the watch.
-            selectors: ``labelSelector`` and ``fieldSelector``; empty ones are left out.
-
-        Raises:
-            ApiError: They cannot be watched. The iterator raises it, too: ``expired`` if the
-                objects have to be listed again.
-        """
-        path = kind.path(namespace)
-        query: dict[str, str | int | bool] = {
-            **{key: text for key, text in selectors.items() if text},
-            "watch": True,
-            "allowWatchBookmarks": True,
-            "resourceVersion": version,
-            "timeoutSeconds": seconds,
-        }
-        answer = self._api.opened(path, query=query, timeout=(PATIENCE[0], SILENCE))
-        return self._events(path, answer)
-
-    def _events(self, path: str, answer: BaseHTTPResponse) -> Iterator[tuple[str, Document]]:
-        with closing(answer), explained(self.host, "GET", path):
-            for line in answer:
-                event: Document = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise _ended(self.host, path, event["object"])
-                yield str(event["type"]), event["object"]
-
     def _set_clock(self, date: str | None) -> None:
         if date:
             self.now = parsedate_to_datetime(date)
@@ -172,11 +119,6 @@ def _items(kind: Kind, page: Document) -> Iterator[Document]:
     head = {"apiVersion": kind.api_version, "kind": str(page["kind"]).removesuffix("List")}
     for item in page["items"] or ():
         yield {**head, **item}  # lists of built-in kinds leave these out
-
-
-def _ended(host: str, path: str, status: Document) -> ApiError:
-    """Return the error for the last event of a watch."""
-    return refusal(host, "GET", path, int(status.get("code") or 500), str(status.get("message")))
 
 
 def connect(target: Target, connections: int = CONNECTIONS) -> Cluster:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from walras_agent.daemon.api import AgentClient
     from walras_agent.daemon.node import HostPaths
     from walras_agent.daemon.options import RunOptions
+    from walras_service.api import Api
     from walras_service.authorization import AccessReview
 
 
@@ -69,13 +70,13 @@ def cluster(
     from walras_agent.daemon.publish import StatusPublisher
 
     with cli_errors(), ExitStack() as stack:
-        plan_client, status_client = (_client(node_name, kubeconfig) for _ in range(2))
+        client, plan_api = _client(node_name, kubeconfig), _api(kubeconfig)
         state = stack.enter_context(open_state(state_folder))
         waiter = stack.enter_context(ChangeWaiter())
         node = NodeComponents.open(replace(paths, in_cluster=True), state.journal, waiter)
         health, monitor = options.health(), ApiMonitor()
-        plans = AllocationInformer(plan_client, monitor, waiter.wake, release_after)
-        publisher = StatusPublisher(status_client, monitor, plans, health.lives, namespace)
+        plans = AllocationInformer(plan_api, client.node, monitor, waiter.wake, release_after)
+        publisher = StatusPublisher(client, monitor, plans, health.lives, namespace)
         listeners = open_listeners(
             node,
             options,
@@ -95,10 +96,16 @@ def cluster(
 
 def _review(kubeconfig: str | None) -> AccessReview:
     """Return what decides who may read the agent's pages."""
-    from walras_service.api import Api, settings
     from walras_service.authorization import AccessReview
 
-    return AccessReview(Api(settings(kubeconfig), AGENT, 1))
+    return AccessReview(_api(kubeconfig))
+
+
+def _api(kubeconfig: str | None) -> Api:
+    """Return a connection to the API server."""
+    from walras_service.api import Api, settings
+
+    return Api(settings(kubeconfig), AGENT, 1)
 
 
 def _client(node: str | None, kubeconfig: str | None) -> AgentClient:

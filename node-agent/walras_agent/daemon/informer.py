@@ -1,8 +1,7 @@
 """Facts: the plan of this node, followed at the API server by list and watch.
 
-A thread lists and watches one object by its name, again and again. Every round begins with a list,
-so that nothing depends on earlier events; an expired resourceVersion (410 Gone) is only one of
-the reasons for another round.
+One object is listed and watched by its name. Every watch begins with a list, so that nothing
+depends on earlier events.
 
 A deletion ends all grants, so it must be certain: for `release_after` seconds every list succeeded,
 the server knew the kind, and the object was missing. Everything else leaves the last plan in force:
@@ -20,23 +19,20 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras_agent.backoff import Backoff
+from walras_service.reflector import Reflector, some_minutes
+
 from walras_agent.daemon.plans import PlanWithdrawn, parse_plan
-from walras_service.api_errors import ApiError
+from walras_service.kinds import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from walras_agent.daemon.api import AgentClient
     from walras_agent.daemon.api_monitor import ApiMonitor
     from walras_api.node_allocation import NodeAllocation
-    from walras_service.api import Document
+    from walras_service.api import Api, Document
+    from walras_service.api_errors import ApiError
 
 _log = logging.getLogger(__name__)
-
-_WATCH_SECONDS = (240.0, 480.0)  # a random duration spreads the nodes' lists over some minutes
-_ROUND = 1.0
-"""Least seconds between two lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +51,11 @@ class ObservedAllocation:
 
 
 class AllocationInformer:
-    """Source of plans (`agent.PlanSource`) that follows the API server in a thread.
+    """Source of plans (`agent.PlanSource`) that follows the API server (`reflector.Follower`).
 
     Args:
-        client: Client for this thread alone.
+        api: Connection for this informer alone.
+        node: Name of this node.
         monitor: Records which requests succeed.
         wake: Called when there is a new plan.
         release_after: Seconds that the NodeAllocation must be missing before its grants end.
@@ -70,37 +67,41 @@ class AllocationInformer:
 
     def __init__(
         self,
-        client: AgentClient,
+        api: Api,
+        node: str,
         monitor: ApiMonitor,
         wake: Callable[[], None],
         release_after: float,
     ) -> None:
         self.cached: ObservedAllocation | None = None
         self.generation: int | None = None
-        self._client, self._monitor, self._wake = client, monitor, wake
+        self._node, self._monitor, self._wake = node, monitor, wake
         self._release_after = release_after
         self._latest: Document | None = None
         self._returned: object = False  # the state that `changed` has last returned
         self._missing_since: float | None = None
         self._withdrawn = False
         self._resync = 0
-        self._backoff = Backoff(first=0.5, longest=30.0)
+        self._listing = False
+        self._listed: Document | None = None
         self._lock = threading.Lock()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="plan", daemon=True)
+        self._reflector = Reflector(
+            api,
+            "plan",
+            OURS["NodeAllocation"],
+            self,
+            selectors={"fieldSelector": f"metadata.name={node}"},
+            lists_first=True,
+            watch_seconds=self._watch_seconds,
+        )
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start to follow the API server."""
+        self._reflector.start()
 
     def stop(self) -> None:
-        """End the thread; ``wake`` is not called after this."""
-        with self._lock:
-            self._stopping.set()
-        deadline = time.monotonic() + 2.0
-        while self._thread.is_alive() and time.monotonic() < deadline:
-            self._client.interrupt()  # again and again: a watch may just be about to begin
-            self._thread.join(timeout=0.05)
+        """Stop; ``wake`` is not called after this."""
+        self._reflector.stop(wait=2.0)
 
     def changed(self) -> NodeAllocation | None:
         """Return the latest plan if it has changed since the last call; else None.
@@ -115,48 +116,46 @@ class AllocationInformer:
             return None
         self._returned = state
         if latest is None:
-            raise PlanWithdrawn(self._client.node)
+            raise PlanWithdrawn(self._node)
         self.generation = latest["metadata"].get("generation")
         return parse_plan(latest)
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            again = time.monotonic() + _ROUND
-            try:
-                self._list_and_watch()
-            except Exception as error:  # noqa: BLE001 - the thread must go on
-                again = self._failed(error)
+    def known(self) -> set[str]:
+        """Begin a list."""
+        if self._resync:
             self._monitor.watch_restarted()
-            self._stopping.wait(max(0.0, again - time.monotonic()))
-
-    def _failed(self, error: Exception) -> float:
-        """Report an error; return the time of the next attempt, seconds, monotonic."""
-        now = time.monotonic()
-        if not isinstance(error, ApiError):
-            _log.error("the watch failed: %r", error, exc_info=error)
-            error = ApiError(f"the watch failed: {error!r}", "error")
-        if not self._stopping.is_set():
-            self._monitor.failed("plan", error)
-        self._missing_since = None
-        return now + jittered(self._backoff.failed("plan", now))
-
-    def _list_and_watch(self) -> None:
-        """Make one round: list, then watch until something ends the watch."""
-        document, version = self._client.latest()
-        self._monitor.succeeded("plan")
         self._resync += 1
-        self._update(document)
-        for event in self._client.watch(version, self._watch_seconds()):
-            self._monitor.succeeded("plan")
-            if event.kind == "DELETED":
-                return  # a list must confirm it
-            if event.kind != "BOOKMARK":
-                self._update(event.document)
+        self._listing, self._listed = True, None
+        return set()
+
+    def hear(self, document: Document, *, deleted: bool) -> None:
+        """Take the NodeAllocation; a list must confirm that it was deleted."""
+        if deleted:
+            self._reflector.list_again()
+        elif not self._listing:
+            self._update(document)
+        elif document["metadata"]["name"] == self._node:
+            self._listed = document
+
+    def listed(self, gone: set[str]) -> None:  # noqa: ARG002 - there is one object at most
+        """Take what was listed: a list tells a missing object from a kind that is missing (404)."""
+        self._listing = False
+        self._monitor.succeeded("plan")
+        self._update(self._listed)
+
+    def answered(self) -> None:
+        """Record that the API server answers."""
+        self._monitor.succeeded("plan")
+
+    def failed(self, error: ApiError) -> None:
+        """Record a failure, after which it is not certain that a missing object is missing."""
+        self._monitor.failed("plan", error)
+        self._missing_since = None
 
     def _watch_seconds(self) -> int:
         """Return the duration of the next watch; short while the object is missing."""
         if self._missing_since is None or self._withdrawn:
-            return round(random.uniform(*_WATCH_SECONDS))  # noqa: S311 - no secret
+            return some_minutes()
         return max(1, math.ceil(self._missing_since + self._release_after - time.monotonic()))
 
     def _update(self, document: Document | None) -> None:
@@ -168,7 +167,7 @@ class AllocationInformer:
             else:
                 self.cached = _cached(document, self._resync)
                 self._latest, self._missing_since, self._withdrawn = document, None, False
-            if self._state() != before and not self._stopping.is_set():
+            if self._state() != before:
                 self._wake()
 
     def _record_missing(self, now: float) -> None:
@@ -177,9 +176,7 @@ class AllocationInformer:
         if self._missing_since is None:
             self._missing_since = now
             text = "there is no NodeAllocation %s; all grants end if it stays missing for %g s"
-            _log.warning(
-                text, self._client.node, self._release_after, extra={"event": "plan-missing"}
-            )
+            _log.warning(text, self._node, self._release_after, extra={"event": "plan-missing"})
         elif now >= self._missing_since + self._release_after:
             self._latest, self._withdrawn = None, True
 

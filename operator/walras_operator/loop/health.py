@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _TURN = 60.0  # seconds without activity after which a thread counts as stuck
+_WATCH_TURN = 180.0  # the same for a watch, which waits 90 s for the API server at most
 _ROUNDS = 3  # additional epochs without a successful decision
 
 
@@ -19,7 +20,7 @@ class HealthInputs:
 
     Attributes:
         now: Current time.
-        beat: When the event loop was last active.
+        active: When the watch that has done nothing for longest was last active.
         tried: When the last attempt to get or renew the Lease ended, successful or not.
         answered: When the API server last answered such an attempt.
         patience: Seconds after which an unseen Lease counts as unknown.
@@ -32,7 +33,7 @@ class HealthInputs:
     """
 
     now: float
-    beat: float
+    active: float
     tried: float
     answered: float
     patience: float
@@ -46,8 +47,8 @@ class HealthInputs:
 def liveness_problems(inputs: HealthInputs) -> list[str]:
     """Return why the process should be restarted; empty if it is healthy."""
     found = []
-    if inputs.now - inputs.beat > _TURN:
-        found.append(f"the event loop was blocked for {inputs.now - inputs.beat:.0f} s")
+    if inputs.now - inputs.active > _WATCH_TURN:
+        found.append(f"a watch was blocked for {inputs.now - inputs.active:.0f} s")
     if inputs.now - inputs.tried > _TURN:
         found.append(f"no attempt to renew the Lease for {inputs.now - inputs.tried:.0f} s")
     if inputs.leading_since is not None:

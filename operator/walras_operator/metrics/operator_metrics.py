@@ -103,14 +103,16 @@ class OperatorGauges:
     Args:
         gauges: HELP text and value of each gauge, by name; a value of None is left out.
         counts: Number of objects, and of invalid objects, by kind.
+        silences: Seconds for which nothing was heard of a kind, by kind.
     """
 
     def __init__(
         self,
         gauges: Mapping[str, tuple[str, Callable[[], float | None]]],
         counts: Callable[[], Mapping[str, tuple[int, int]]],
+        silences: Callable[[], Mapping[str, float]],
     ) -> None:
-        self._gauges, self._counts = gauges, counts
+        self._gauges, self._counts, self._silences = gauges, counts, silences
 
     def collect(self) -> Iterator[Metric]:
         """Yield all gauges."""
@@ -131,7 +133,14 @@ class OperatorGauges:
         for kind, (total, wrong) in self._counts().items():
             objects.add_metric([kind], total)
             broken.add_metric([kind], wrong)
-        yield from (objects, broken)
+        silent = GaugeMetricFamily(
+            "walras_operator_watch_age_seconds",
+            "Seconds since the API server last confirmed that no change of a kind is missed.",
+            labels=["kind"],
+        )
+        for kind, seconds in self._silences().items():
+            silent.add_metric([kind], seconds)
+        yield from (objects, broken, silent)
 
 
 def age(since: float | None) -> float | None:

@@ -1,105 +1,72 @@
-"""Facts: configure Kopf to pass on every event, and to do nothing else.
+"""Effects: what Kopf does for the operator's process: start it, wait for signals, and end it.
 
-Only `on.event` handlers are used: they write neither finalizers nor annotations. Kopf's indexes are
-not used, because they keep every document of every kind in memory until all kinds are listed. Its
-peering, which pauses peers of equal priority, its probes and its Events are not used either.
-
-Kopf remembers each object to compute differences, which nobody needs here, and copies objects for
-that, so Kopf gets storages that keep nothing.
+Kopf logs in, runs the operator's parts between its startup and cleanup activities, and turns
+SIGTERM and Ctrl-C into an orderly end. It handles no objects (docs/decisions/kopf.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, cast
 
 import kopf
 from kubernetes.client.rest import should_bypass_proxies
 
+from walras_api.contract import OPERATOR
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kubernetes.client import Configuration
 
-    from walras_operator.watch.kinds import Watched
-
-Heard = Callable[[str, Mapping[str, Any]], None]
-
-_PAGE = 100
-"""Objects per page of a list; to parse them blocks the event loop for hundredths of a second."""
+_REPETITION = 5.0
+"""Seconds between two attempts to see which kinds the API server has."""
 
 
-class _NoDifferences(kopf.DiffBaseStorage):
-    """A storage for which all objects are alike."""
-
-    def build(self, **_: Any) -> Any:
-        return {}
-
-    def fetch(self, **_: Any) -> Any:
-        return None
-
-    def store(self, **_: Any) -> None:
-        pass
-
-
-class _NoProgress(kopf.ProgressStorage):
-    """A storage of no progress; event handlers make none."""
-
-    def fetch(self, **_: Any) -> Any:
-        return None
-
-    def store(self, **_: Any) -> None:
-        pass
-
-    def purge(self, **_: Any) -> None:
-        pass
-
-    def touch(self, **_: Any) -> None:
-        pass
-
-    def clear(self, *, essence: Any) -> Any:
-        return essence
-
-
-def kopf_settings() -> kopf.OperatorSettings:
-    """Return Kopf's settings."""
-    found = kopf.OperatorSettings()
-    found.posting.enabled = False
-    found.persistence.diffbase_storage = _NoDifferences()
-    found.persistence.progress_storage = _NoProgress()
-    found.scanning.disabled = True  # the kinds are known, and there before Kopf is started
-    found.watching.chunk_size = _PAGE
-    found.queueing.idle_timeout = 0.5  # a worker keeps the last document of its object
-    return found
-
-
-def handlers(found: Configuration, kinds: Mapping[str, Watched], heard: Heard) -> Any:
-    """Return a registry of handlers for one run of Kopf.
+def run_lifecycle(found: Configuration, start: Callable[[], None], end: Callable[[], None]) -> None:
+    """Run until SIGTERM or Ctrl-C.
 
     Args:
         found: Address and credentials of the API server.
-        kinds: Kinds to watch, by name.
-        heard: Called with the name of the kind and the event.
+        start: Starts the operator's parts.
+        end: Ends them; called in another thread.
     """
+    kopf.run(
+        registry=_activities(found, start, end),
+        settings=_settings(),
+        clusterwide=True,
+        standalone=True,  # the leader is elected by a Lease: Kopf pauses peers of equal priority
+        # By default Kopf looks up the user's name, and the user of a container has none.
+        identity=cast("Any", OPERATOR),
+    )
+
+
+def _settings() -> kopf.OperatorSettings:
+    found = kopf.OperatorSettings()
+    found.posting.enabled = False
+    found.scanning.disabled = True
+    found.networking.error_backoffs = repeat(_REPETITION)  # an outage ends nothing
+    return found
+
+
+def _activities(
+    found: Configuration, start: Callable[[], None], end: Callable[[], None]
+) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
     def login(**_: Any) -> kopf.ConnectionInfo:
         return _login(found)
 
-    for kind, watched in kinds.items():
-        _on_event(registry, kind, watched, heard)
+    @kopf.on.startup(registry=registry)
+    def startup(**_: Any) -> None:
+        start()
+
+    @kopf.on.cleanup(registry=registry)
+    def cleanup(**_: Any) -> None:
+        end()
+
     return registry
-
-
-def _on_event(registry: Any, kind: str, watched: Watched, heard: Heard) -> None:
-    @kopf.on.event(
-        watched.kind.group,
-        watched.kind.version,
-        watched.kind.plural,
-        registry=registry,
-        id=f"hear-{kind}",
-    )
-    async def hear(event: Any, **_: Any) -> None:
-        heard(kind, event)
 
 
 def _login(found: Configuration) -> kopf.ConnectionInfo:

@@ -143,17 +143,17 @@ class Mirror:
         with self._lock:
             return {uid: entry.version for uid, entry in self._tables[kind].items()}
 
-    def forget_versions(self) -> None:
+    def forget_versions(self, kind: str) -> None:
         """Accept any version of every object next, because the API server has restored old ones."""
         with self._lock:
-            for table in self._tables.values():
-                table.update({uid: replace(entry, version="") for uid, entry in table.items()})
+            table = self._tables[kind]
+            table.update({uid: replace(entry, version="") for uid, entry in table.items()})
 
     def resume_agents(self, watched: float) -> None:
-        """Count agents that lived when watches ended as alive for the time of their Leases.
+        """Count agents that lived when the watch ended as alive for the time of their Leases.
 
         Args:
-            watched: When the watches ended, by the mirror's clock.
+            watched: When the watch ended, by the mirror's clock.
         """
         with self._lock:
             self._agents.resume(self._clock(), watched)

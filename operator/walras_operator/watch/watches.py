@@ -1,235 +1,196 @@
 """Facts: watch the cluster, and keep the mirror up to date.
 
-Kopf watches the kinds of Walras. A reflector watches each of the others, of which there are far
-more objects, because Kopf takes six times as much CPU time for an event (docs/decisions/kopf.md).
-
-Kopf runs in a thread with an event loop of its own. If Kopf or a reflector ends, as it does when a
-kind is removed or may no longer be listed, the reason is logged, and all are started again once the
-kinds of Walras can be listed. As soon as the first of their tasks ends, a kind is no longer
-watched, and the mirror counts as incomplete. Kopf's other tasks may retry for minutes; they are not
-awaited that long.
+A reflector follows each kind in a thread of its own (docs/decisions/kopf.md). The mirror counts as
+complete while every kind has been listed and nothing is missed: a kind that may no longer be
+listed, whose requests have failed for some time, or that was long not heard of makes it incomplete,
+and nothing is decided meanwhile.
 
 After etcd was restored from a snapshot, the cluster's objects are older than those that the mirror
-knows, and watches would wait for versions that are yet to come. All then begin anew.
+knows, and watches would wait for versions that are yet to come. All are then listed again.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import math
-import threading
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-import kopf
-
-from walras_api.contract import OPERATOR
-from walras_operator.interpreter import collector
-from walras_operator.watch.handlers import handlers, kopf_settings
-from walras_operator.watch.reflector import Reflector
-from walras_operator.watch.resync import Resync
-from walras_service.api_errors import ApiError
-from walras_service.kinds import OURS
+from walras_service import collector
+from walras_service.reflector import Reflector
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from walras_operator.watch.kinds import Watched
     from walras_operator.watch.mirror import Mirror
-    from walras_service.api import Api
+    from walras_service.api import Api, Document
+    from walras_service.api_errors import ApiError
 
 _log = logging.getLogger(__name__)
 
-SWEEP = 300.0
-"""Seconds between two comparisons of the mirror with the API server."""
+FAILING = 15.0
+"""Seconds for which requests may fail until the mirror counts as incomplete."""
 
-_BEAT = 1.0
-_COMPLETE = 0.05
-_STALLED = 2.0
-_ENDING = 5.0
-"""Seconds for Kopf's tasks to end."""
-
-_AGAIN = (1.0, 30.0)
-"""Seconds before the first restart, and longest pause before later ones."""
+STALE = 150.0
+"""The same for a kind that the API server says nothing of; a silent watch ends after 90 s."""
 
 
 class Watches:
     """Keeps the mirror up to date.
 
     Args:
-        api: Connections for comparisons.
+        api: Connections, one for each kind.
         kinds: Kinds to watch, by name.
         mirror: Cache to update.
-        sweep: Seconds between two comparisons of the kinds that Kopf watches.
-
-    Attributes:
-        beat: When the event loop was last active, by `time.monotonic`.
-        complete: Whether the mirror contains all objects.
-        problem: Why it does not; empty if nothing is wrong.
-        restarts: Number of times that the watches were restarted.
+        clock: Returns seconds.
     """
 
     def __init__(
-        self, api: Api, kinds: Mapping[str, Watched], mirror: Mirror, sweep: float = SWEEP
+        self,
+        api: Api,
+        kinds: Mapping[str, Watched],
+        mirror: Mirror,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.beat = time.monotonic()
-        self.complete = False
-        self.problem = ""
-        self.restarts = 0
-        self._api, self._mirror, self._sweep = api, mirror, sweep
-        self._ours = {name: each for name, each in kinds.items() if name in OURS}
-        self._others = [each for name, each in kinds.items() if name not in OURS]
-        self._resync = Resync(api, self._ours, mirror)
-        self._watched = -math.inf  # when the mirror was last complete
-        self._stopping = threading.Event()
-        self._outdated = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._clock = clock
+        self._was_complete = False
+        self._followers = {
+            name: MirroredKind(watched, mirror, clock, self._told)
+            for name, watched in kinds.items()
+        }
+        self._reflectors = {
+            name: Reflector(
+                api,
+                f"watch-{name}",
+                watched.kind,
+                self._followers[name],
+                selectors=watched.selectors,
+                only_metadata=watched.only_metadata,
+            )
+            for name, watched in kinds.items()
+        }
 
     def start(self) -> None:
         """Start to watch."""
-        self._thread.start()
+        for each in self._reflectors.values():
+            each.start()
 
     def stop(self) -> None:
-        """Stop watching."""
-        self._stopping.set()
-        self._thread.join(timeout=10)
+        """Stop watching; the mirror hears nothing more."""
+        for each in self._reflectors.values():
+            each.stop()
 
     def restored(self) -> None:
-        """Forget all versions and watch anew, because etcd was restored; safe in other threads."""
+        """Forget all versions and list anew, because etcd was restored; safe in other threads."""
         _log.warning(
             "the API server has older data than before; watching all objects anew",
             extra={"event": "restored"},
         )
-        self.complete = False
-        self._outdated.set()
+        self._was_complete = False
+        for name, reflector in self._reflectors.items():
+            self._followers[name].restored = True
+            reflector.list_again()
 
-    def _run(self) -> None:
-        pause = _AGAIN[0]
-        while not self._stopping.is_set():
-            began = time.monotonic()
-            try:
-                _run_and_leave(self._watch())
-            except ApiError as error:
-                self._complain(str(error))
-            except Exception as error:  # noqa: BLE001 - Kopf raises what its client does
-                self._complain(f"the watch ended: {error}")
-                _log.debug("the watch ended", exc_info=True)
-            self.complete = False  # changes are missed meanwhile
-            if time.monotonic() - began > _AGAIN[1]:
-                pause = _AGAIN[0]
-            self.beat = time.monotonic()
-            self._stopping.wait(pause)
-            pause = min(2 * pause, _AGAIN[1])
+    @property
+    def complete(self) -> bool:
+        """Whether the mirror contains all objects, as they are now."""
+        return not self.problem
 
-    async def _watch(self) -> None:
-        """Watch until something fails, or until `stop` is called."""
-        beats = asyncio.create_task(self._beats())
-        if self._outdated.is_set():
-            self._outdated.clear()
-            self._mirror.forget_versions()
-        await asyncio.to_thread(self._resync.take)
-        reflectors = [Reflector(self._api, each, self._mirror) for each in self._others]
-        follows = [asyncio.create_task(each.follow()) for each in reflectors]
-        ended = asyncio.Event()
-        ours = asyncio.all_tasks()
-        tasks = await kopf.spawn_tasks(
-            registry=handlers(self._api.found, self._ours, self._heard),
-            settings=kopf_settings(),
-            clusterwide=True,
-            standalone=True,
-            # By default Kopf looks up the user's name, and the user of a container has none.
-            identity=cast("Any", OPERATOR),
-            stop_flag=ended,
-        )
-        compares = asyncio.create_task(self._compares(ended, reflectors))
-        running = asyncio.create_task(kopf.run_tasks(tasks, ignored={*ours, compares}))
-        try:
-            first, _ = await asyncio.wait([*tasks, *follows], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self.complete = False
-            for task in (compares, beats, *follows):
-                task.cancel()
-        self.restarts += not self._stopping.is_set()
-        ended.set()
-        await asyncio.gather(*follows, return_exceptions=True)
-        await asyncio.wait([running], timeout=_ENDING)
-        for task in (running, *first) if running.done() else first:
-            await task  # raises its exception
+    @property
+    def problem(self) -> str:
+        """Why the mirror is not complete; empty if it is."""
+        now = self._clock()
+        found = (_problem(name, each, now) for name, each in self._reflectors.items())
+        return next(filter(None, found), "")
 
-    async def _beats(self) -> None:
-        while True:
-            self.beat = time.monotonic()
-            if self.complete:
-                self._watched = self.beat
-            await asyncio.sleep(_BEAT)
+    @property
+    def active(self) -> float:
+        """When the thread that has done nothing for longest was last active."""
+        return min((each.active for each in self._reflectors.values()), default=self._clock())
 
-    async def _compares(self, ended: asyncio.Event, reflectors: Sequence[Reflector]) -> None:
-        """Wait until the mirror is complete, then compare it periodically."""
-        began = time.monotonic()
-        while not self._stopping.is_set():
-            if self._outdated.is_set():
-                break
-            if not self.complete:
-                if all(each.listed for each in reflectors):
-                    await self._completed()
-            elif time.monotonic() >= began + self._sweep:
-                began = time.monotonic()
-                if not await self._compared():
-                    break
-            await asyncio.sleep(_BEAT if self.complete else _COMPLETE)
-        ended.set()
+    def ages(self) -> dict[str, float]:
+        """Return for how many seconds nothing was heard of each kind."""
+        now = self._clock()
+        return {name: now - each.heard for name, each in self._reflectors.items()}
 
-    async def _completed(self) -> None:
-        """Wait until the watches have reported all objects, or nothing more for a while."""
-        missing, since = self._resync.missing(), time.monotonic()
-        while missing and time.monotonic() < since + _STALLED and not self._stopping.is_set():
-            await asyncio.sleep(_COMPLETE)
-            if (now := self._resync.missing()) != missing:
-                missing, since = now, time.monotonic()
-        if missing:
-            await self._compared()  # some may have been deleted before the watches began
-        else:
+    def _told(self, error: ApiError | None) -> None:
+        """Note whether the API server has answered; log when the mirror becomes complete."""
+        if error is not None:
+            self._was_complete = False
+        elif not self._was_complete and self.complete:
+            self._was_complete = True
             collector.pass_over_all()
-            self._mirror.resume_agents(self._watched)
-            self.complete, self.problem = True, ""
             _log.info("all objects are cached", extra={"event": "complete"})
 
-    async def _compared(self) -> bool:
-        """Compare the mirror with the API server; return whether the watches can go on."""
-        try:
-            silent = await asyncio.to_thread(self._resync.take)
-        except ApiError as error:
-            self._complain(str(error))
-            return True
-        self.problem = ""
-        if silent and self.complete:
-            _log.error("the watches have not reported %d objects; restarting them", silent)
-            return False
-        return True
 
-    def _heard(self, kind: str, event: Mapping[str, Any]) -> None:
-        document = event["object"]
-        deleted = event["type"] == "DELETED"
-        self._mirror.hear(kind, document, deleted=deleted)
-        if deleted:
-            self._resync.heard(kind, document["metadata"]["uid"])
+class MirroredKind:
+    """Passes on what a reflector hears of one kind to the mirror (`reflector.Follower`).
 
-    def _complain(self, problem: str) -> None:
-        if self.problem != problem:
-            _log.warning("objects cannot be watched: %s", problem, extra={"event": "watch"})
-        self.problem = problem
+    Args:
+        watched: The kind.
+        mirror: Cache to update.
+        clock: Returns seconds.
+        told: Called after each answer of the API server, and with each problem.
+
+    Attributes:
+        restored: Whether the next list may have older objects than the mirror.
+    """
+
+    def __init__(
+        self,
+        watched: Watched,
+        mirror: Mirror,
+        clock: Callable[[], float],
+        told: Callable[[ApiError | None], None],
+    ) -> None:
+        self.restored = False
+        self._watched, self._mirror = watched, mirror
+        self._clock, self._told = clock, told
+        self._problem = ""
+        self._failing: float | None = None
+
+    def known(self) -> set[str]:
+        """Return the UIDs of all cached objects."""
+        if self.restored:
+            self.restored = False
+            self._mirror.forget_versions(self._watched.name)
+        return set(self._mirror.versions(self._watched.name))
+
+    def hear(self, document: Document, *, deleted: bool) -> None:
+        """Cache an object, or drop it."""
+        # What has only metadata says that it is a PartialObjectMetadata.
+        document.update(kind=self._watched.name, apiVersion=self._watched.kind.api_version)
+        self._mirror.hear(self._watched.name, document, deleted=deleted)
+
+    def listed(self, gone: set[str]) -> None:
+        """Drop objects that no longer exist."""
+        self._mirror.forget(self._watched.name, gone)
+
+    def answered(self) -> None:
+        """After an outage, give agents the time to renew their Leases."""
+        if self._failing is not None:
+            if self._watched.name == "Lease":
+                self._mirror.resume_agents(self._failing)
+            self._failing, self._problem = None, ""
+        self._told(None)
+
+    def failed(self, error: ApiError) -> None:
+        """Log a problem that is new."""
+        if self._failing is None:
+            self._failing = self._clock()
+        if self._problem != str(error):
+            _log.warning("objects cannot be watched: %s", error, extra={"event": "watch"})
+        self._problem = str(error)
+        self._told(error)
 
 
-def _run_and_leave(main: Coroutine[Any, Any, None]) -> None:
-    """Run like `asyncio.run`, but do not wait forever for tasks that ignore their cancellation."""
-    loop = asyncio.new_event_loop()
-    try:
-        loop.run_until_complete(main)
-    finally:
-        if left := asyncio.all_tasks(loop):
-            for task in left:
-                task.cancel()
-            loop.run_until_complete(asyncio.wait(left, timeout=_ENDING))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+def _problem(name: str, reflector: Reflector, now: float) -> str:
+    """Return why the objects of a kind may not be known as they are; empty if they are."""
+    problem, since = reflector.problem, reflector.failing_since
+    if problem is not None and since is not None:
+        lasting = not problem.transient or now > since + FAILING
+        return str(problem) if lasting or not reflector.complete else ""
+    if not reflector.complete:
+        return f"the initial lists are not complete yet: {name}"
+    age = now - reflector.heard
+    return f"the API server has said nothing of {name} for {age:.0f} s" if age > STALE else ""

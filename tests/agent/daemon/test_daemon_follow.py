@@ -14,11 +14,10 @@ import pytest
 
 from scripted_api import ScriptedServer
 from waiting import eventually
-from walras_agent.daemon.api import AgentClient
 from walras_agent.daemon.api_monitor import ApiMonitor
 from walras_agent.daemon.informer import AllocationInformer
 from walras_agent.daemon.plans import PlanError, PlanWithdrawn
-from walras_service.api_errors import ApiError
+from walras_service.api import Api
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +45,8 @@ GONE = event(
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds follow each other at once."""
-    monkeypatch.setattr("walras_agent.daemon.informer._ROUND", 0.01)
-    monkeypatch.setattr("walras_agent.daemon.informer.jittered", lambda _: 0.01)
+    monkeypatch.setattr("walras_service.reflector._ROUND", 0.01)
+    monkeypatch.setattr("walras_service.reflector._FIRST", 0.0)
 
 
 class Harness:
@@ -56,8 +55,8 @@ class Harness:
     def __init__(self, server: ScriptedServer, release_after: float) -> None:
         self.wakes = 0
         self.monitor = ApiMonitor()
-        api = AgentClient(server.settings(), "n")
-        self.informer = AllocationInformer(api, self.monitor, self.wake, release_after)
+        api = Api(server.settings(), "test")
+        self.informer = AllocationInformer(api, "n", self.monitor, self.wake, release_after)
 
     def wake(self) -> None:
         self.wakes += 1
@@ -90,11 +89,6 @@ def test_only_its_own_object_is_asked_for() -> None:
     with following(server):
         assert eventually(lambda: server.count(watches=True))
     assert {query["fieldSelector"] for query in server.asked} == {"metadata.name=n"}
-    listed, watched = server.asked
-    assert "resourceVersion" not in listed, "asked of the store, not of a cache"
-    assert watched["resourceVersion"] == "5"
-    assert watched["allowWatchBookmarks"].lower() == "true"
-    assert 240 <= int(watched["timeoutSeconds"]) <= 480
 
 
 def test_change_is_told_once_and_a_status_is_none() -> None:
@@ -124,7 +118,7 @@ def test_watch_that_ends_in_whatever_way_begins_with_a_list_again(end: list[Any]
 
 
 def test_silent_watch_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walras_agent.daemon.api._SILENCE", 0.05)
+    monkeypatch.setattr("walras_service.reflector._SILENCE", 0.05)
     server = ScriptedServer(allocation(), allocation(2))
     with following(server) as seen:
         assert eventually(lambda: seen.wakes == 2)
@@ -182,37 +176,13 @@ def test_document_that_cannot_be_used_is_told_once() -> None:
 
 def test_outage_is_told_once_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    server = ScriptedServer(allocation())
-    nobody = server.settings()
-    server.close()
-    monitor, api = ApiMonitor(), AgentClient(nobody, "n")
-    for _ in range(3):
-        with pytest.raises(ApiError) as caught:
-            api.latest()
-        monitor.failed("plan", caught.value)
-    (line,) = [record.message for record in caplog.records if "in force" in record.message]
-    assert f"{nobody.host}: is unreachable: Connection refused" in line
+    server = ScriptedServer(503, 503, 503, allocation())
+    with following(server) as seen:
+        assert eventually(lambda: seen.epoch() == 1)
+    (line,) = [message for message in caplog.messages if "in force" in message]
+    assert "told to say 503" in line
     assert "last response of the API server: never" in line
-    monitor.succeeded("plan")
-    assert caplog.messages[-1].startswith("API requests succeed again after ")
-
-
-@pytest.mark.parametrize(
-    ("code", "complaint"),
-    [
-        (401, "check that the user or ServiceAccount exists"),
-        (403, "told to say 403; bind a role"),
-        (404, "install the CustomResourceDefinitions of Walras"),
-        (500, "cannot list /apis/walras.dev/v1alpha1/nodeallocations: told to say 500"),
-    ],
-)
-def test_refusal_is_a_line_with_the_way_out(code: int, complaint: str) -> None:
-    server = ScriptedServer(code)
-    with pytest.raises(ApiError) as caught:
-        AgentClient(server.settings(), "n").latest()
-    server.close()
-    assert complaint in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert any(each.startswith("API requests succeed again after ") for each in caplog.messages)
 
 
 def test_nobody_is_woken_after_the_end() -> None:

@@ -15,6 +15,7 @@ from walras_agent.daemon.api_monitor import ApiMonitor
 from walras_agent.daemon.informer import AllocationInformer, ObservedAllocation
 from walras_agent.daemon.publish import StatusPublisher
 from walras_api.node_allocation import NodeAllocationStatus
+from walras_service.api import Api
 from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Harness:
 @contextmanager
 def publishing() -> Iterator[Harness]:
     server, monitor = ScriptedServer(None), ApiMonitor()
-    plans = AllocationInformer(AgentClient(server.settings(), "n"), monitor, lambda: None, 30)
+    plans = AllocationInformer(Api(server.settings(), "test"), "n", monitor, lambda: None, 30)
     harness: Harness
     publisher = StatusPublisher(
         AgentClient(server.settings(), "n"), monitor, plans, lambda: harness.alive, "system"
