@@ -25,7 +25,7 @@ from walras_service.options import (
 )
 
 _NOISY = ("kopf.activities", "kopf._core.reactor.running")
-"""Loggers that repeat what the operator's own log says."""
+"""Loggers that warn about what is intended."""
 
 
 @click.group(name=OPERATOR, context_settings={"help_option_names": ["-h", "--help"]})

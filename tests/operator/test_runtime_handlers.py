@@ -1,13 +1,20 @@
-"""Kopf reaches the API server as the operator's own client does."""
+"""Kopf starts and ends the operator, and reaches the API server as its own client does."""
 
 from __future__ import annotations
 
+import re
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from kubeconfigs import kubeconfig
+from operator_cluster import PROGRAM
+from played_api import PlayedApi
+from waiting import eventually
 from walras_operator.watch.handlers import _login
 from walras_service.api import settings
 
@@ -53,3 +60,22 @@ def test_a_proxy_of_the_kubeconfig_is_used(tmp_path: Path) -> None:
     document["clusters"][0]["cluster"]["proxy-url"] = PROXY
     path.write_text(yaml.safe_dump(document))
     assert _login(settings(str(path))).proxy_url == PROXY
+
+
+@pytest.mark.system
+def test_an_operator_that_is_told_to_end_stops_its_parts_and_succeeds(tmp_path: Path) -> None:
+    api = PlayedApi()
+    log = tmp_path / "log"
+    command = [sys.executable, str(PROGRAM), str(kubeconfig(tmp_path / "config", api.url))]
+    with log.open("w") as out:
+        operator = subprocess.Popen([*command, "system", "a", "0"], stdout=out, stderr=out)
+    try:
+        assert eventually(lambda: "objects cannot be watched" in log.read_text(), 60)
+        assert operator.poll() is None, "what cannot be watched ends nothing"
+        operator.send_signal(signal.SIGTERM)
+        assert operator.wait(60) == 0, log.read_text()
+        assert re.search(r"INFO ending$", log.read_text(), re.MULTILINE)
+        assert "Traceback" not in log.read_text()
+    finally:
+        operator.kill()
+        api.stop()

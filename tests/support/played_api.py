@@ -156,6 +156,8 @@ class PlayedApi:
             _send(request, 401, {"message": "Unauthorized"})
         elif parts.path == "/apis/walras.dev/v1alpha1":
             _send(request, 200, {"kind": "APIResourceList"})
+        elif parts.path in {"/api", "/apis"}:
+            _send(request, 200, {"versions": ["v1"], "groups": []})
         elif plural not in KIND_OF or "metrics" in parts.path:
             _send(request, 404, {"message": "the server could not find the requested resource"})
         elif not self._may(token, namespace, plural, name or _named(query)):
