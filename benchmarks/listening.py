@@ -279,7 +279,7 @@ def inform(url: str, pods: int) -> None:
     from kubernetes.informer import SharedInformer
 
     core = CoreV1Api(ApiClient(Configuration(host=url)))
-    informer = SharedInformer(core.list_pod_for_all_namespaces)
+    informer: Any = SharedInformer(core.list_pod_for_all_namespaces)  # type: ignore[no-untyped-call]
     meter = Meter()
     informer.start()
     wait_for(lambda: len(informer.cache.list_keys()) == pods)

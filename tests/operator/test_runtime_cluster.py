@@ -112,7 +112,7 @@ def test_what_is_mirrored_is_no_work_for_the_garbage_collector(cluster: Operator
     try:
         assert eventually(lambda: watches.complete, PATIENCE), watches.problem
         assert mirror.versions("Pod")
-        assert gc.get_freeze_count() > 0
+        assert eventually(lambda: gc.get_freeze_count() > 0)
     finally:
         watches.stop()
         gc.unfreeze()

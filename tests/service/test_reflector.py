@@ -222,7 +222,11 @@ def test_what_appears_during_a_list_is_not_gone() -> None:
     """The operator learns of an object that it creates before any watch tells of it."""
     api = ScriptedApi(page(stored("a", 3), more="next"), page(), watch())
     known = Known()
-    known.heard = lambda _: known.objects.setdefault("u-own", stored("own", 4)) and None
+
+    def create(_: Document) -> None:
+        known.objects["u-own"] = stored("own", 4)
+
+    known.heard = create
     made = Reflector(api, "test-reflector", PODS, known)
     made.start()
     assert api.over.wait(20)
