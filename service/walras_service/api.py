@@ -185,8 +185,8 @@ class Api:
         with explained(self.host, "GET", path):
             return self._sent("GET", path, {"Accept": accept}, timeout, query)
 
-    def pages(self, kind: Kind, query: Query) -> Iterator[Document]:
-        """Yield all objects of a kind, with their metadata alone, by a consistent read in pages.
+    def names(self, kind: Kind, query: Query) -> Iterator[Mapping[str, Any]]:
+        """Yield the metadata of all objects of a kind, by a consistent read in pages.
 
         Raises:
             ApiError: The objects cannot be listed.
@@ -200,20 +200,11 @@ class Api:
                 timeout=6 * PATIENCE,
                 query={**query, "limit": _PAGE, "continue": more},
             )
-            yield page
+            for item in page["items"] or ():
+                yield item["metadata"]
             more = page["metadata"].get("continue", "")
             if not more:
                 return
-
-    def names(self, kind: Kind, query: Query) -> Iterator[Mapping[str, Any]]:
-        """Yield the metadata of all objects of a kind.
-
-        Raises:
-            ApiError: The objects cannot be listed.
-        """
-        for page in self.pages(kind, query):
-            for item in page["items"] or ():
-                yield item["metadata"]
 
     def _sent(
         self,

@@ -30,9 +30,9 @@ EXISTING = {name for name in NAMES if _exists(name)}
 """Found here, since some modules open a socket when they are imported, as no unit test may."""
 
 
-def test_the_section_names_functions_of_core_api_operator_and_agent() -> None:
+def test_the_section_names_functions_of_all_parts_on_the_way() -> None:
     parts = {name.partition(".")[0] for name in NAMES}
-    assert parts == {"walras", "walras_api", "walras_operator", "walras_agent"}
+    assert parts == {"walras", "walras_api", "walras_operator", "walras_agent", "walras_service"}
 
 
 @pytest.mark.parametrize("name", NAMES)
