@@ -174,7 +174,7 @@ class JobAuction(Model):
         record_runs: Whether pods that succeed are recorded as further runs with utility 1/seconds.
             Runs are recorded only if both cores and memory are auctioned and no weights are given.
         minimum_utility: Smallest utility that is useful to the job (its service-level objective).
-            The job pays only if it is reached.
+            Money of the entitlement's other jobs goes to the job as far as it takes to reach it.
     """
 
     budget: PositiveDecimal = Decimal(1)
@@ -538,24 +538,19 @@ class AuctionReport(Status):
     """The result of a job's bid in auctions, for all its pods together.
 
     Attributes:
-        budget: Its part of its entitlement's budget, in cores at the cluster's average price.
+        budget: Its part of its entitlement's budget, in cores at the cluster's average price; a
+            minimum utility may have moved money to it from other jobs, or from it.
         utility: Predicted utility of what its pods hold: the sum of weights times shares of their
             nodes if it is Linear, or the product of shares raised to the power of their weights if
             it is Log.
         minimum: Minimum utility that the job demands (``minimumUtility``); absent if it demands
             none.
-        service: How the job is served: Bid (in the pool that is divided by bids) or Leftovers (with
-            what that pool leaves).
-        charge: Current charge: the budget if the job has its minimum utility or, without a minimum,
-            is served by its bid; otherwise 0.
         weights: Weights of its utility.
     """
 
     budget: Decimals
     utility: Decimals
     minimum: Decimals | None = None
-    service: Literal["Bid", "Leftovers"]
-    charge: Decimals
     weights: WeightsReport | None = None
 
 

@@ -267,9 +267,9 @@ def test_bids_have_a_table(tmp_path: Path) -> None:
             each["spec"]["auction"] = {"minimumUtility": "0.5"}
     file = written(tmp_path, documents)
     bids = {each["name"]: each for each in result_of("-f", file, "-m", "Auction")["bids"]}
-    assert all(each["charge"] == each["budget"] == 5 for each in bids.values())
-    assert all(each["prolific"] and each["utility"] == 0.5 for each in bids.values())
-    assert "served by" in walras("what-if", "-f", file, "-m", "Auction").stdout
+    assert all(each["budget"] == 5 for each in bids.values())
+    assert all(each["met"] and each["utility"] == 0.5 for each in bids.values())
+    assert "met" in walras("what-if", "-f", file, "-m", "Auction").stdout
 
 
 def test_what_a_job_cannot_use_is_promised_to_another(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_what_a_job_cannot_use_is_promised_to_another(tmp_path: Path) -> None:
             each["spec"]["auction"] = {"minimumUtility": "0.75"}
     found = result_of("-f", written(tmp_path, documents), "-m", "Auction")
     bids = {each["name"]: each for each in found["bids"]}
-    assert all(bids[name]["prolific"] and bids[name]["charge"] for name in ("dedup", "x264"))
+    assert all(bids[name]["promised"] and bids[name]["met"] for name in ("dedup", "x264"))
     cores = {each["name"]: each["held"] for each in found["jobs"]}
     assert (cores["dedup"], cores["x264"]) == (2, 8)
 

@@ -71,12 +71,12 @@ def objective(team: str, program: str) -> str:
 
 
 def serves(installed: Installed, winner: str) -> bool:
-    """Wait until one job has its objective, pays, and holds its cores, and the other does not."""
+    """Wait until one job has its objective and holds its cores, and the other does not."""
     objectives = {"train": "vision", "decode": "speech"}
 
     def served() -> bool:
         met = {each: objective(team, each) for each, team in objectives.items()}
-        others = {each: "Leftovers" for each in objectives if each != winner}
+        others = {each: "Unaffordable" for each in objectives if each != winner}
         granted = installed.shared.granted()
         return (
             met == {winner: "Met", **others}
@@ -92,7 +92,7 @@ def tell(installed: Installed) -> str:
     return f"{installed.shared.granted()}: {installed.shared.amiss()}: {told}"
 
 
-def test_under_overload_the_best_paying_job_has_its_minimum_and_pays(unharmed: Installed) -> None:
+def test_who_has_the_money_has_its_minimum(unharmed: Installed) -> None:
     give(vision=MANY, speech=FEW)
     apply(bidding("vision", "train", HALF), bidding("speech", "decode", HALF))
     apply(job("vision", "index"), job("speech", "align"))
@@ -100,8 +100,7 @@ def test_under_overload_the_best_paying_job_has_its_minimum_and_pays(unharmed: I
     assert serves(unharmed, "train"), tell(unharmed)
     won, lost = (status(*each)["auction"] for each in (("vision", "train"), ("speech", "decode")))
     assert float(won["utility"]) >= 0.5
-    assert won["charge"] == won["budget"] != "0"
-    assert (lost["service"], lost["charge"]) == ("Leftovers", "0")
+    assert float(won["budget"]) > 7.2 * float(lost["budget"]), "index gives train its money"
 
 
 @pytest.mark.parametrize("part", ["operator", "agent"])
@@ -116,7 +115,6 @@ def test_a_killed_part_of_walras_takes_no_core_of_a_promise(unharmed: Installed,
 def test_who_can_pay_more_is_served_instead(unharmed: Installed) -> None:
     give(vision=FEW, speech=MANY)
     assert serves(unharmed, "decode"), tell(unharmed)
-    assert status("vision", "train")["auction"]["charge"] == "0"
     give(vision=MANY, speech=FEW)
     assert serves(unharmed, "train"), tell(unharmed)
 

@@ -453,7 +453,6 @@ def test_under_an_auction_the_deadline_is_a_minimum_utility() -> None:
         run.step()
     assert run.on_time()[1] == "Reserved"
     auction = run.status()["auction"]
-    assert float(auction["charge"]) > 0
     assert float(auction["utility"]) >= float(auction["minimum"]) > 0
 
 

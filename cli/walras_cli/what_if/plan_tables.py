@@ -217,7 +217,7 @@ def _memory(plan: Plan) -> Table:
 
 
 def _bids(plan: Plan) -> Table:
-    columns = ("budget", "weights", "utility", "minimum", "charge", "served by")
+    columns = ("budget", "weights", "utility", "minimum", "met")
     rows = [
         (
             f"{bid.namespace}/{bid.name}",
@@ -225,8 +225,7 @@ def _bids(plan: Plan) -> Table:
             ", ".join(f"{weight:.2f}" for weight in bid.weights),
             f"{bid.utility:.3f}",
             decimal(bid.minimum, 3),
-            f"{bid.charge:.2f}",
-            "its bid" if bid.prolific else "leftovers",
+            "" if bid.minimum is None else "yes" if bid.met else "no",
         )
         for bid in plan.bids
     ]

@@ -2,8 +2,8 @@
 
 The jobs of an entitlement divide its budget by the ``budget`` of their bids; a job's utility
 depends on its shares of what is auctioned on the nodes of its pods. Nodes that no job connects are
-auctioned separately. Where jobs demand a minimum utility, those that pay best and can be promised
-theirs come first (section 6).
+auctioned separately. A minimum utility that a job demands moves money to it from the other jobs of
+its entitlement (`walras.mechanisms.abacus.minima`), never from others: nobody can check it.
 
 A job in Abacus is a MarketJob with all its pods, and a resource is the cores or the memory of one
 node, here called a lot. The weight of a kind of resource is divided among the job's nodes in
@@ -11,7 +11,7 @@ proportion to their capacities. So the job's utility depends on its share of wha
 have, however many they are.
 
 An auction promises utilities by shares in real numbers; pods hold thousandths of cores and whole
-pages. Whether a promise is kept depends on what pods hold in the end; a job pays only if it is.
+pages. Whether a promise is kept depends on what pods hold in the end.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import numpy as np
 from walras.division.holdings import THOUSANDTH
 from walras.division.memory import PAGE
 from walras.market.plan import BidOutcome
-from walras.mechanisms.abacus.auction import Auction, run_auction
-from walras.mechanisms.abacus.slo import SLACK, run_pool_auction
+from walras.mechanisms.abacus.auction import Auction
+from walras.mechanisms.abacus.minima import NO_MINIMUM, SLACK, run_auctions_with_minima
 from walras.numerics.segments import group
 from walras.numerics.water_filling import water_fill
 
@@ -43,20 +43,13 @@ LARGEST_MATRIX = 20_000_000
 """Cells of one matrix, such as users times servers: 160 MB of floating-point numbers."""
 
 
-NO_MINIMUM = -1e9
-"""Minimum of jobs that demand none: a utility that every job has."""
-
-OUT_OF_REACH = 1e9
-"""Minimum of jobs whose pods cannot reach theirs: a utility that no job has."""
-
-
 @dataclass(frozen=True)
 class AuctionResults:
     """Outcome of all auctions, for b jobs with p bids and k pods.
 
     Attributes:
         shares: Share of its lot that each bid wins, shape (p,).
-        prolific: Whether each job is in the prolific pool, served by its bids, shape (b,).
+        promised: Whether each job has a minimum that its entitlement's money pays for, shape (b,).
         cores: Cores of each pod before rounding, shape (k,); zeros unless cores were auctioned.
         memory: Bytes of each pod, shape (k,); zeros unless memory was auctioned.
         spends: Payment of each pod for cores, in units of the budgets, shape (k,).
@@ -65,7 +58,7 @@ class AuctionResults:
 
     bids: Bids
     shares: Floats
-    prolific: Bools
+    promised: Bools
     cores: Floats
     memory: Floats
     spends: Floats
@@ -89,37 +82,59 @@ def hold_auctions(
         PricingError: Jobs connect more nodes than one auction can take.
     """
     bids = gather_bids(market, jobs, nodes, policy)
+    drawn = [_auction(bids, some, policy) for some in bids.connected()]
+    everyone = np.concatenate([np.zeros(0, np.int64), *(each.jobs for each in drawn)])
+    outcome = run_auctions_with_minima(
+        [each.auction for each in drawn],
+        bids.user[everyone],
+        bids.minima[everyone],
+        _slack(bids)[everyone],
+    )
     shares, spends = np.zeros((2, len(bids.node)))
-    prolific = np.zeros(len(bids.jobs), np.bool_)
-    iterations, gain, converged = 0, 0.0, True
-    for some in bids.connected():
-        result = _hold(bids, some, policy)
-        shares[some], spends[some] = result.shares, result.spends
-        prolific[result.prolific] = True
-        iterations = max(iterations, result.iterations)
-        gain = max(gain, result.gain)
-        converged = converged and result.converged
+    for each, result in zip(drawn, outcome.auctions, strict=True):
+        shares[each.bids] = result.shares[each.row, each.column]
+        spends[each.bids] = result.sub_budgets[each.row, each.column]
+    promised = np.zeros(len(bids.jobs), np.bool_)
+    promised[everyone] = outcome.promised
+    budgets = np.zeros(len(bids.jobs))
+    budgets[everyone] = outcome.budgets
+    bids = replace(bids, budgets=budgets)
     cores = bids.of_pods(shares * bids.capacity)[:, CORES]
     memory = _memory(bids.of_pods(shares)[:, MEMORY], market, jobs, nodes, policy)
     paid = bids.of_pods(spends)[:, CORES]
     return AuctionResults(
-        bids, shares, prolific, cores, memory, paid, iterations, gain, converged=converged
+        bids,
+        shares,
+        promised,
+        cores,
+        memory,
+        paid,
+        iterations=max((each.iterations for each in outcome.auctions), default=0),
+        gain=max((each.gain for each in outcome.auctions), default=0.0),
+        converged=all(each.converged for each in outcome.auctions),
     )
 
 
-class _Result(NamedTuple):
-    """Outcome of one auction: shares and payments by bid, and the jobs in the prolific pool."""
+class _Drawn(NamedTuple):
+    """One auction: a matrix of jobs times lots.
 
-    shares: Floats
-    spends: Floats
-    prolific: Integers
-    iterations: int
-    gain: float
-    converged: bool
+    Attributes:
+        auction: The auction.
+        jobs: Number of each job, a row each.
+        bids: Number of each bid.
+        row: Row of each bid's job.
+        column: Column of each bid's lot.
+    """
+
+    auction: Auction
+    jobs: Integers
+    bids: Integers
+    row: Integers
+    column: Integers
 
 
-def _hold(bids: Bids, some: Integers, policy: Policy) -> _Result:
-    """Hold one auction of the bids numbered ``some``, as a matrix of jobs times lots."""
+def _auction(bids: Bids, some: Integers, policy: Policy) -> _Drawn:
+    """Return the auction of the bids numbered ``some``."""
     who, row = np.unique(bids.job[some], return_inverse=True)
     lots, column = np.unique(bids.lot[some], return_inverse=True)
     if len(who) * len(lots) > LARGEST_MATRIX:
@@ -131,27 +146,14 @@ def _hold(bids: Bids, some: Integers, policy: Policy) -> _Result:
     weights[row, column] = bids.weight[some]
     limits = np.ones_like(weights)
     limits[row, column] = bids.useful[some]
-    logarithmic = bids.logarithmic[who]
-    minima = np.where(bids.in_reach, bids.minima, OUT_OF_REACH)[who]
     auction = Auction(
-        bids.budgets[who], weights, logarithmic=logarithmic, alpha=policy.exponent, limits=limits
+        bids.budgets[who],
+        weights,
+        logarithmic=bids.logarithmic[who],
+        alpha=policy.exponent,
+        limits=limits,
     )
-    if (minima == NO_MINIMUM).all():
-        plain = run_auction(auction)
-        won, paid = plain.shares[row, column], plain.sub_budgets[row, column]
-        return _Result(won, paid, who, plain.iterations, plain.gain, plain.converged)
-    pool = run_pool_auction(auction, minima, seed=policy.seed)
-    paid = np.zeros_like(weights)
-    paid[pool.prolific] = pool.auction.sub_budgets
-    inner = pool.auction
-    return _Result(
-        pool.shares[row, column],
-        paid[row, column],
-        who[pool.prolific],
-        inner.iterations,
-        inner.gain,
-        inner.converged,
-    )
+    return _Drawn(auction, who, some, row, column)
 
 
 def _memory(
@@ -189,8 +191,7 @@ def bid_outcomes(
     granted = np.array([float(each or 0) for each in memory])
     utilities = _for_users(bids, bids.utilities(bids.of_bids(cores, granted)))
     reach = _for_users(bids, bids.utilities(bids.useful))
-    minima, slack = _for_users(bids, bids.minima), _slack(bids)
-    kept = (utilities >= minima - slack) & np.where(_has_minimum(bids), True, auctioned.prolific)
+    met = utilities >= _for_users(bids, bids.minima) - _slack(bids)
     return tuple(
         BidOutcome(
             namespace=job.namespace,
@@ -201,8 +202,8 @@ def bid_outcomes(
             utility=float(utilities[b]),
             reach=float(reach[b]),
             minimum=job.bid.minimum_utility,
-            prolific=bool(auctioned.prolific[b]),
-            charge=float(bids.budgets[b]) if kept[b] else 0.0,
+            promised=bool(auctioned.promised[b]),
+            met=bool(met[b]),
         )
         for b, job in enumerate(bids.jobs)
     )
@@ -227,10 +228,6 @@ def breaks_promise(auctioned: AuctionResults, before: Floats, after: Floats) -> 
     return np.asarray(np.append(broken, False)[job], np.bool_)
 
 
-def _has_minimum(bids: Bids) -> Bools:
-    return np.array([job.bid.minimum_utility is not None for job in bids.jobs], np.bool_)
-
-
 def _for_users(bids: Bids, utilities: Floats) -> Floats:
     """Return utilities as users see them: the exponential of those that are logarithmic."""
     with np.errstate(over="ignore"):
@@ -252,6 +249,7 @@ class Bids:
 
     Attributes:
         jobs: First pod of each job, b of them.
+        user: Number of the user that owns each job, shape (b,).
         budgets: Budget of each job, in units of the market's budgets, shape (b,).
         job: Index of the job that bids, ascending, shape (p,).
         node: Index of the node that has the lot, shape (p,).
@@ -264,6 +262,7 @@ class Bids:
     """
 
     jobs: tuple[Job, ...]
+    user: Integers
     budgets: Floats
     job: Integers
     node: Integers
@@ -288,12 +287,6 @@ class Bids:
     def minima(self) -> Floats:
         """Utility that each job demands, as a logarithm if it is logarithmic, shape (b,)."""
         return np.array([_least(each.bid) for each in self.jobs])
-
-    @cached_property
-    def in_reach(self) -> Bools:
-        """Whether each job has its minimum with all that its pods can have, shape (b,)."""
-        slack = self.by_job(self.weight * SLACK)
-        return np.asarray(self.utilities(self.useful) >= self.minima - slack, np.bool_)
 
     def by_job(self, values: Floats) -> Floats:
         """Return the sum over each job's bids, shape (b,), of values of shape (p,)."""
@@ -370,6 +363,7 @@ def gather_bids(
     pods = [firsts[each] for each in bidding.tolist()]
     found = Bids(
         jobs=tuple(jobs[each] for each in pods),
+        user=market.user[np.array(pods, np.int64)],
         budgets=np.zeros(len(bidding)),
         job=job[first],
         node=node[first],
@@ -380,7 +374,7 @@ def gather_bids(
         pods=np.bincount(bid, minlength=len(key)),
         of_pod=of_pod,
     )
-    return _with_budgets(found, market, market.user[np.array(pods, np.int64)])
+    return _with_budgets(found, market)
 
 
 def _numbered(pods: Sequence[Job]) -> tuple[list[int], list[int]]:
@@ -402,15 +396,15 @@ def _columns(rows: list[tuple[int, int, int, int, float, float, float]]) -> Sequ
     return *integers, *(np.array(each, np.float64) for each in figures)
 
 
-def _with_budgets(bids: Bids, market: AmdahlMarket, user: Integers) -> Bids:
+def _with_budgets(bids: Bids, market: AmdahlMarket) -> Bids:
     """Return bids with budgets set, and with weights divided among nodes by their capacities."""
     asked = np.array([each.bid.budget for each in bids.jobs])
-    together = np.bincount(user, asked, len(market.budgets))
+    together = np.bincount(bids.user, asked, len(market.budgets))
     whole = np.zeros((len(bids.jobs), 2))
     np.add.at(whole, (bids.job, bids.resource), bids.capacity)
     return replace(
         bids,
-        budgets=market.budgets[user] * asked / together[user],
+        budgets=market.budgets[bids.user] * asked / together[bids.user],
         weight=bids.weight * bids.capacity / whole[bids.job, bids.resource],
     )
 

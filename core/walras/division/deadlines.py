@@ -20,7 +20,8 @@ nobody falls below its entitlement (V-C). A deadline is accepted
 
 Accepted deadlines come first, so that no promise is broken for a later one, then the others,
 the earliest deadline first. Under auctions, the deadline is the minimum utility of the job's bid
-instead (Abacus's SLO). Greedy and UpperBound ignore budgets, so that nothing can be reserved.
+instead, for which its user's money pays. Greedy and UpperBound ignore budgets, so that nothing can
+be reserved.
 """
 
 from __future__ import annotations
@@ -522,9 +523,8 @@ class _Budgets:
 def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[_Request]) -> Plan:
     """Return the plan of an auction in which deadlines are minimums of utilities.
 
-    A job that misses such a minimum would only get what others leave, so it bids without it, if it
-    cannot do with fewer cores to spare. So does one that reaches it by more cores on one node than
-    it needs, and fewer on another.
+    A job that misses such a minimum bids without it, if it cannot do with fewer cores to spare. So
+    does one that reaches it by more cores on one node than it needs, and fewer on another.
     """
     users = {job.entitlement for job in admit(snapshot).jobs}
     shares = divide_by_shares(snapshot.entitlements, users)
@@ -534,7 +534,7 @@ def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[
         least = {each: _utility(snapshot, policy, each, shares[each.user]) for each in asking}
         asking = [each for each in asking if least[each]]
         plan = decide(_with_minimums(snapshot, least), policy)
-        kept = {(bid.namespace, bid.name) for bid in plan.bids if bid.charge}
+        kept = {(bid.namespace, bid.name) for bid in plan.bids if bid.met}
         kept -= {request.job for request in _not_held(plan, snapshot, asking)}
         lost = {request.job for request in asking if request.job not in kept}
         if not lost:

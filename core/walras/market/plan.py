@@ -184,8 +184,8 @@ class BidOutcome:
             shares to the powers of their weights, which is never negative.
         reach: Utility if the pods had all that they can use.
         minimum: Utility that the job demands; None if it demands none.
-        prolific: Whether the job is in the prolific pool, served by its bids; others get the rest.
-        charge: The budget if the job has its minimum or, without one, is in the pool; else 0.
+        promised: Whether its entitlement's budget pays for its minimum; False without one.
+        met: Whether what its pods hold gives it its minimum; True without one.
     """
 
     namespace: str
@@ -196,8 +196,8 @@ class BidOutcome:
     utility: float
     reach: float
     minimum: float | None
-    prolific: bool
-    charge: float
+    promised: bool
+    met: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ class Bid:
         utility: Form of the utility: linear or logarithmic in the share of each resource.
         cores: Weight of the share of cores in the utility.
         memory: Weight of the share of memory in the utility.
-        minimum_utility: Utility below which the job is of no use (its SLO), and pays nothing.
+        minimum_utility: Utility below which the job is of no use (its SLO).
     """
 
     budget: float = 1.0

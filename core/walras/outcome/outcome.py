@@ -175,7 +175,6 @@ def _grants(
             placed.losses.get(identity(job)),
             None if bid is None else explain_bid(bid),
         )
-        spend = spend if bid is None or bid.charge else 0.0
         grants.append(grant._replace(reason="; ".join(filter(None, reasons)), spend=spend))
     return tuple(grants)
 

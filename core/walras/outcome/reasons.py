@@ -70,30 +70,21 @@ def explain_shortfall(user: UserOutcome) -> list[str]:
 
 
 def explain_bid(bid: BidOutcome) -> str:
-    """Return whether a job has its minimum utility and what it pays; empty for a plain bid."""
+    """Return whether a job has its minimum utility, and if not, why; empty for a plain bid."""
     if bid.minimum is None:
-        if bid.prolific:
-            return ""
-        return (
-            "it gets what jobs with a minimum utility leave, since they would miss theirs beside "
-            "its bid, and pays nothing"
-        )
+        return ""
     demanded = f"its minimum utility of {bid.minimum:.4g}"
-    if bid.charge:
-        return f"{demanded} is met at {bid.utility:.4g}, so it pays {bid.charge:.2f}"
+    if bid.met:
+        return f"{demanded} is met at {bid.utility:.4g}"
     if bid.reach < bid.minimum:
+        return f"{demanded} is out of reach, since all that it can use gives {bid.reach:.4g}"
+    if not bid.promised:
         return (
-            f"{demanded} is out of reach, since all that it can use gives {bid.reach:.4g}: it gets "
-            f"what others leave and pays nothing"
-        )
-    if not bid.prolific:
-        return (
-            f"{demanded} cannot be promised beside jobs with larger budgets: it gets what others "
-            f"leave, which gives {bid.utility:.4g}, and pays nothing"
+            f"{demanded} costs more than {bid.entitlement}'s budget pays for, so that it bids as "
+            f"without it and has {bid.utility:.4g}"
         )
     return (
-        f"{demanded} is missed at {bid.utility:.4g}, because of minimums of memory, so it pays "
-        f"nothing"
+        f"{demanded} is missed at {bid.utility:.4g}, because of whole cores or minimums of memory"
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from walras.clearing import clear
-from walras.market.snapshot import Entitlement, Job, Node, Policy, Snapshot
+from walras.market.snapshot import Bid, Deadline, Entitlement, Job, Node, Policy, Snapshot
 from walras.mechanisms.abacus.auction import Auction, run_auction
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.best_response import find_nash_equilibrium
@@ -22,13 +23,14 @@ from walras.mechanisms.amdahl.upper_bound import (
 from walras.mechanisms.karma.baselines import share_max_min, share_strictly
 from walras.mechanisms.price_anticipating.market import ShareMarket
 from walras.mechanisms.price_anticipating.nash import find_nash
+from walras.speedup.amdahls_law import speedup_in_hardware
 from walras_studies.amdahl.populations import FRACTIONS
 from walras_studies.karma.demands import FAIR_SHARE, draw_demands
 from walras_studies.karma.paper_metrics import useful
 from walras_studies.karma.runs import by_credits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.random import Generator
     from numpy.typing import NDArray
@@ -61,6 +63,13 @@ MARKET = "Amdahl market"
 REQUEST_LIES = {"its part of each node": 1.0, "twice its part": 2.0}
 """Lies about requests: the part of each node that a user's pods request, relative to its share."""
 
+PROMISE_FACTORS = (1.2, 2.0, 4.0)
+"""Lies about promises: the minimum utility, or the cores for a deadline, relative to what the job
+has."""
+
+PRESENT = 0.8
+"""Part of the days on which a user has jobs."""
+
 WEIGHT_FACTORS = (4.0, 1.2, 1 / 1.2, 1 / 4)
 """Lies about weights: factors of the weight of the first resource."""
 
@@ -83,8 +92,9 @@ class Lie:
     """Gain of a user by one lie.
 
     Attributes:
-        about: Subject of the lie: F, budget, requests, weights or demand; or others, for what the
-            worst-off other user has by a lie about requests, less its bare entitlement.
+        about: Subject of the lie: F, budget, requests, minimum, deadline, weights or demand; or
+            others, for what the worst-off other user has by a lie about requests, less its bare
+            entitlement.
         mechanism: Mechanism that the user lies to.
         users: Number of users, of whom one lies.
         number: Number of the population.
@@ -192,6 +202,81 @@ def _cluster(market: AmdahlMarket) -> Snapshot:
             for user, node, fraction in rows
         ),
     )
+
+
+def about_promises(
+    users: int, days: int, number: int, liars: int, seed: list[int]
+) -> Iterator[Lie]:
+    """Yield the gains of false minimum utilities and deadlines in auctions, over some days.
+
+    The gain is that of the sum of the utilities of all of the liar's jobs, which truly need no
+    minimum. Every other user truly needs a minimum for one job, of 0.5 to 1.5 times what it has.
+    """
+    random = np.random.default_rng([*seed, users, number])
+    cluster = _cluster(draw_market(users, random))
+    liars_named = [str(user) for user in range(0, users, 2)[:liars]]
+    plain = {bid.name: bid.utility for bid in clear(cluster, Policy("Auction")).bids}
+    honest_jobs = tuple(
+        replace(job, bid=Bid(minimum_utility=float(random.uniform(0.5, 1.5)) * plain[job.name]))
+        if int(job.entitlement) % 2 and first
+        else job
+        for job, first in _with_first(cluster.jobs)
+    )
+    told = _promises(cluster, liars_named, plain)
+    has: defaultdict[tuple[str, str, str], float] = defaultdict(float)
+    for _ in range(days):
+        present = {str(user) for user in np.flatnonzero(random.random(users) < PRESENT)}
+        there = tuple(job for job in honest_jobs if job.entitlement in present)
+        truth = clear(replace(cluster, jobs=there), Policy("Auction"))
+        for bid in truth.bids:
+            has[bid.entitlement, "", ""] += bid.utility
+        for (liar, about, lie), jobs in told.items():
+            if liar in present:
+                has[liar, about, lie] += _auctioned(cluster, there, jobs, liar)
+    for (liar, about, lie), utility in has.items():
+        if about:
+            gain = utility / has[liar, "", ""] - 1
+            yield Lie(about, "auction", users, number, int(liar), lie, gain)
+
+
+def _with_first(jobs: Iterable[Job]) -> Iterator[tuple[Job, bool]]:
+    """Yield jobs, and whether each is the first of its user."""
+    seen: set[str] = set()
+    for job in jobs:
+        yield job, job.entitlement not in seen
+        seen.add(job.entitlement)
+
+
+def _promises(
+    cluster: Snapshot, liars: Iterable[str], utilities: Mapping[str, float]
+) -> dict[tuple[str, str, str], dict[str, Job]]:
+    """Return the false jobs of each liar by name, by the liar, the subject and the lie."""
+    found = {}
+    size = {node.name: node.cores for node in cluster.nodes}
+    for liar in liars:
+        mine = [job for job in cluster.jobs if job.entitlement == liar]
+        for which, jobs in (("all jobs", mine), ("one job", mine[:1])):
+            for factor in PROMISE_FACTORS:
+                lie = f"{which}: x {factor:g}"
+                share = {job.name: min(factor * utilities[job.name], 1.0) for job in jobs}
+                found[liar, "minimum", lie] = {
+                    job.name: replace(job, bid=Bid(minimum_utility=share[job.name])) for job in jobs
+                }
+                found[liar, "deadline", lie] = {
+                    job.name: replace(job, deadline=Deadline(3600.0, 3600.0 * speed))
+                    for job in jobs
+                    for speed in (
+                        speedup_in_hardware(share[job.name] * size[job.node], job.fraction),
+                    )
+                }
+    return found
+
+
+def _auctioned(cluster: Snapshot, jobs: Iterable[Job], told: Mapping[str, Job], user: str) -> float:
+    """Return the sum of a user's utilities in an auction if it tells of its jobs so."""
+    there = tuple(told.get(job.name, job) for job in jobs)
+    plan = clear(replace(cluster, jobs=there), Policy("Auction"))
+    return sum(bid.utility for bid in plan.bids if bid.entitlement == user)
 
 
 def about_weights(users: int, number: int, liars: int, seed: list[int]) -> Iterator[Lie]:

@@ -17,6 +17,7 @@ from walras_studies.lying.runs import (
     Lie,
     about_cores,
     about_demands,
+    about_promises,
     about_requests,
     about_weights,
 )
@@ -35,13 +36,25 @@ class LyingSize:
         users: Numbers of users to vary.
         liars: Number of users of a population that lie, one at a time.
         quanta: Number of quanta of memory.
+        days: Number of days of an auction with promises.
+        auctioned: Numbers of users of such auctions to vary.
+        promising: Number of their populations of each size, and of liars in each.
     """
 
     populations: int
     users: tuple[int, ...]
     liars: int
     quanta: int
+    days: int
+    auctioned: tuple[int, ...]
+    promising: tuple[int, int]
 
+
+PROMISES = {"minimum": "false minimum utilities", "deadline": "false deadlines"}
+"""Lies about promises in auctions, by the subject."""
+
+MANY = 20
+"""Number of users from which a false promise should gain less than 1 %."""
 
 NEGLIGIBLE = 1e-4
 """Relative gain that is too small to be worth a lie."""
@@ -55,13 +68,17 @@ class LyingRows:
 
     @property
     def users(self) -> list[int]:
-        """Numbers of users of the populations, in ascending order."""
-        return sorted({row.users for row in self.lies})
+        """Numbers of users of the populations but those of promises, in ascending order."""
+        return sorted({row.users for row in self.lies if row.about not in PROMISES})
 
 
 def run(seed: int, size: LyingSize, progress: Progress) -> LyingRows:
     """Let some users of every population lie, one at a time."""
     lies: list[Lie] = []
+    populations, liars = size.promising
+    auctioned = list(product(size.auctioned, range(populations)))
+    for users, number in steps(auctioned, progress, "users and population of auctions"):
+        lies += about_promises(users, size.days, number, liars, [seed])
     cases = list(product(size.users, range(size.populations)))
     for users, number in steps(cases, progress, "users and population"):
         lies += about_cores(users, number, size.liars, [seed])
@@ -167,6 +184,17 @@ def _gains(rows: LyingRows, about: str, lie: str, users: int) -> list[float]:
     return [row.gain for row in found if row.lie == lie]
 
 
+def _promises(about: str) -> Callable[[LyingRows], Finding]:
+    def judge(rows: LyingRows) -> Finding:
+        sizes = sorted({row.users for row in pick(rows.lies, about=about)})
+        gains = {users: _best(rows, about, "auction", users) for users in sizes}
+        most = max(max(each) for users, each in gains.items() if users >= MANY)
+        told = (f"{users}: {np.mean(each):.2%} ({max(each):.2%})" for users, each in gains.items())
+        return Finding(f"mean (most) by number of users: {', '.join(told)}", most < 0.01)
+
+    return judge
+
+
 def _weights(rows: LyingRows) -> Finding:
     ends = {name: _ends(rows, "weights", name) for name in ("auction", "price-anticipating")}
     return Finding(
@@ -266,15 +294,17 @@ STUDY = Study(
         "Markets have eight servers, four jobs for each user and three cores for each job; "
         "fractions are as in the study `amdahl`. A liar multiplies or divides the odds f / (1 - "
         "f) of one or all of its jobs by 1.2 or 4; reports twice or half its budget; multiplies "
-        "or divides its weight of the first of four resources by 1.2 or 4; or reports a demand "
-        "for memory of at least its fair share, twice or half the true one. All others are "
-        "honest. The gain is the change of its true utility, or of the slices that it can use, "
-        "relative to that under the truth or of its bare entitlement. The best lie of each liar "
-        "counts, or 0."
+        "or divides its weight of the first of four resources by 1.2 or 4; states a minimum "
+        "utility, or a deadline that takes cores, of 1.2, 2 or 4 times what one or all of its jobs "
+        "have, in auctions on ten days, on each of which a user has jobs with a probability of 0.8 "
+        "and every other user truly needs a minimum; or reports a demand for memory of at least "
+        "its fair share, twice or half the true one. All others are honest. The gain is the change "
+        "of its true utility, or of the slices that it can use, relative to that under the truth "
+        "or of its bare entitlement. The best lie of each liar counts, or 0."
     ),
     run=run,
-    full=LyingSize(20, (2, 4, 8, 16, 32, 64, 128, 256), 8, 400),
-    quick=LyingSize(2, (2, 64), 2, 100),
+    full=LyingSize(20, (2, 4, 8, 16, 32, 64, 128, 256), 8, 400, 10, (2, 4, 8, 16, 20), (3, 4)),
+    quick=LyingSize(2, (2, 64), 2, 100, 1, (2, 20), (1, 1)),
     claims=(
         Claim(
             "",
@@ -307,6 +337,15 @@ STUDY = Study(
             "share alone could give",
             "",
             _others,
+        ),
+        *(
+            Claim(
+                "",
+                f"{told} in auctions gain less than 1 % where there are {MANY} users or more",
+                "",
+                _promises(about),
+            )
+            for about, told in PROMISES.items()
         ),
         Claim(
             "",

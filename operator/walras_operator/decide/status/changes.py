@@ -24,7 +24,7 @@ VISIBLE = 0.005
 
 NUMBERS = frozenset(
     {
-        "allocated", "atEntitlement", "bought", "budget", "budgetFactor", "budgetShare", "charge",
+        "allocated", "atEntitlement", "bought", "budget", "budgetFactor", "budgetShare",
         "coreValue", "cores", "entitled", "entitlementError", "envyFreeness", "held",
         "heldProgress", "memoryValue", "now", "otherSpend", "price", "priceError", "progress",
         "proportionalProgress", "residual", "speedup", "spend", "systemProgress", "uniformity",
@@ -85,11 +85,10 @@ def _near(before: Any, after: Any) -> bool:
 WARNINGS = frozenset(
     {
         "AccountUnreadable", "BadReport", "BelowUnusable", "CannotClear", "Cycle", "EmptySelector",
-        "EntitlementUnusable", "Invalid", "Late", "LedgerUnreadable", "Leftovers",
-        "LessThanOneCore", "Missed",
+        "EntitlementUnusable", "Invalid", "Late", "LedgerUnreadable", "LessThanOneCore", "Missed",
         "NoAnswer", "NoNamespaces", "NoSelector", "NotEnforced", "NotMeasured", "NotUsed",
         "OutOfReach", "Overcommitted", "Overlap", "ParentMissing", "ProfileMissing",
-        "ProfileUnusable", "Refused", "TooNoisy", "Unusable",
+        "ProfileUnusable", "Refused", "TooNoisy", "Unaffordable", "Unusable",
     }
 )  # fmt: skip
 """Reasons that call for action; their Events are warnings."""

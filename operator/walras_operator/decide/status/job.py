@@ -132,8 +132,6 @@ def _auction(bid: BidOutcome, weights: Weights) -> AuctionReport:
         budget=figure(bid.budget),
         utility=figure(bid.utility),
         minimum=None if bid.minimum is None else figure(bid.minimum),
-        service="Bid" if bid.prolific else "Leftovers",
-        charge=figure(bid.charge),
         weights=WeightsReport(
             source=weights.source,
             cause=weights.cause,

@@ -61,14 +61,17 @@ def objective(bid: BidOutcome | None) -> ConditionState:
             "spec.memory.mechanism of the Market is Auction, for pods that run",
         )
     message = explain_bid(bid)
-    if bid.charge:
+    if bid.met:
         return holds("Met", message)
     if bid.minimum is not None and bid.reach < bid.minimum:
         way_out = "lower spec.auction.minimumUtility, or raise maxCores or memory.max"
         return fails(Problem("OutOfReach", f"{message}; {way_out}"))
-    if not bid.prolific:
-        way_out = "lower spec.auction.minimumUtility, raise its budget, or wait"
-        return fails(Problem("Leftovers", f"{message}; {way_out}"))
+    if not bid.promised:
+        way_out = (
+            f"lower spec.auction.minimumUtility, raise the budget or shares of Entitlement "
+            f"{bid.entitlement}, or stop other jobs of it"
+        )
+        return fails(Problem("Unaffordable", f"{message}; {way_out}"))
     return fails(Problem("Missed", f"{message}; lower spec.auction.minimumUtility a little"))
 
 
