@@ -270,6 +270,14 @@ def test_a_status_without_a_credit_is_no_reason_to_stop(stored: object) -> None:
     assert set(owed(after).values()) == {0.0}
 
 
+def test_an_account_that_the_api_server_drops_is_named_and_cores_are_divided() -> None:
+    _, known = followed(three_users("ada", "bob"), 30)
+    decision = decide(replace(known, account_dropped=True))
+    ready = status(decision, "Market", "default")["conditions"][0]
+    assert (ready["status"], ready["reason"]) == ("False", "AccountDropped")
+    assert decision.plan is not None
+
+
 def test_an_account_that_cannot_be_read_keeps_all_nodes_and_is_named() -> None:
     _, known = followed(three_users("ada", "bob"), 30)
     lost = {"since": "2026-01-31T12:00:00Z", "parts": [{"name": "gone", "digest": "0" * 64}]}

@@ -41,7 +41,12 @@ from walras_operator.decide.measuring.measure import (
 )
 from walras_operator.decide.runs.run_record import RecordedEnds, record_ends, runs_by_job
 from walras_operator.decide.status.entitlement import EntitlementOutcomes
-from walras_operator.decide.status.market import cleared, market_status, with_problem
+from walras_operator.decide.status.market import (
+    account_dropped,
+    cleared,
+    market_status,
+    with_problem,
+)
 from walras_operator.decide.status.objects import (
     StatusUpdate,
     idle_job_statuses,
@@ -252,7 +257,7 @@ def _market_update(
         found.snapshot,
         found.plan,
         evaluate_plan(found.snapshot, found.plan, COMPARISONS),
-        cleared(found.plan) if found.problem is None else _rules_kept(found.problem),
+        _readiness(world, found),
         balances.ledger,
         balances.account,
         world.node_pools,
@@ -293,6 +298,12 @@ def _quantum_end(world: World, found: Cleared) -> str:
         return ""
     since = world.now if found.plan.quantum is None else found.quantum.since
     return end_of(since, found.rules.memory.quantum_seconds)
+
+
+def _readiness(world: World, found: Cleared) -> ConditionState:
+    if found.problem is not None:
+        return _rules_kept(found.problem)
+    return account_dropped() if world.account_dropped else cleared(found.plan)
 
 
 def _rules_kept(problem: Problem) -> ConditionState:

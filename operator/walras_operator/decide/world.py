@@ -142,6 +142,7 @@ class World:
             time.
         unplaceable: Why the API server last refused to let this operator place pods; empty if it
             did not.
+        account_dropped: Whether the API server last dropped the account from the Market's status.
         ends: Lifetimes of ended pods that were looked up, by UID; None for pods that leave no run.
         node_pools: Signals of node pools for the Market's status; None to keep those in it.
         namespace: Namespace of this operator for the Market's status; empty to keep the one in it.
@@ -159,6 +160,7 @@ class World:
     ledger_parts: Mapping[str, str] = field(default_factory=dict)
     matching: bool = True
     unplaceable: str = ""
+    account_dropped: bool = False
     ends: Mapping[str, Lifetime | None] = field(default_factory=dict)
     node_pools: NodePoolReports | None = None
     namespace: str = ""

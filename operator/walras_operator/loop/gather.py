@@ -34,7 +34,7 @@ class Gatherer:
         ends: Looks up how pods ended.
         ledger_parts: Parts of the ledger.
         pools: Computes the signals of node pools.
-        publisher: Knows why pods could not be placed.
+        publisher: Knows why pods could not be placed, and whether the account was dropped.
         namespace: Namespace of this operator.
     """
 
@@ -78,6 +78,7 @@ class Gatherer:
             carried=carried,
             matching=matching,
             unplaceable=self._publisher.unplaceable,
+            account_dropped=self._publisher.account_dropped,
             ends=self._ends.known,
             ledger_parts=self._ledger_parts.read(names),
             node_pools=self._pools.reports,

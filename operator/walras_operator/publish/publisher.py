@@ -128,6 +128,10 @@ class Publisher:
         leads: Returns whether this operator leads and is not ending; called before each request.
         parts: Parts of the ledger.
         slice_: Seconds for which statuses of a decision are written even if another is due.
+
+    Attributes:
+        account_dropped: Whether the API server has dropped the account from the Market's status
+            that was written last, as it does if the definition of Markets does not know it.
     """
 
     def __init__(
@@ -148,6 +152,7 @@ class Publisher:
         self._superseded: list[str] = []
         self._owed: dict[Reference, int] = {}  # objects whose statuses were deferred, in order
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="publish")
+        self.account_dropped = False
 
     def close(self) -> None:
         """Stop once writes in progress have ended."""
@@ -366,6 +371,8 @@ class Publisher:
             if again and version:
                 raise SupersededError("it has changed since the decision")
             answer = self._writer.status(write.object, status, version)
+            if "account" in status:  # no other object has one
+                self.account_dropped = "account" not in (answer.get("status") or {})
             if answer.get("status") == status:
                 answer["status"] = status  # those of 10 000 pods are 20 MiB; not twice
             self._mirror.wrote(write.object.kind, answer)

@@ -84,7 +84,8 @@ def _near(before: Any, after: Any) -> bool:
 
 WARNINGS = frozenset(
     {
-        "AccountUnreadable", "BadReport", "BelowUnusable", "CannotClear", "Cycle", "EmptySelector",
+        "AccountDropped", "AccountUnreadable", "BadReport", "BelowUnusable", "CannotClear",
+        "Cycle", "EmptySelector",
         "EntitlementUnusable", "Invalid", "Late", "LedgerUnreadable", "LessThanOneCore", "Missed",
         "NoAnswer", "NoNamespaces", "NoSelector", "NotEnforced", "NotMeasured", "NotUsed",
         "OutOfReach", "Overcommitted", "Overlap", "ParentMissing", "ProfileMissing",

@@ -107,6 +107,19 @@ def cleared(plan: Plan) -> ConditionState:
     )
 
 
+def account_dropped() -> ConditionState:
+    """Return the state of ``Ready`` if the API server does not store the account."""
+    return fails(
+        Problem(
+            "AccountDropped",
+            "the API server has dropped status.account from what was written, since the definition "
+            "of Markets is that of an earlier version: cores are divided, but what users owe each "
+            "other stays as status.coreCredits of Entitlements has it; apply the definitions of "
+            "this version: walras-operator crds --print | kubectl apply --server-side -f -",
+        )
+    )
+
+
 def not_used(name: str) -> Problem:
     """Return the problem of a Market whose name is not the one that is used."""
     return Problem(
