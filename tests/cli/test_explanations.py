@@ -16,6 +16,7 @@ from seen import decided, seen
 from walras_api.contract import COLOCATION_GATE
 from walras_api.market_job import MarketJobStatus, PodColocation
 from walras_cli.cluster.explain.render import render_job, render_user
+from walras_cli.cluster.report.owed import owed_of
 from walras_view.explain.job import explain_job
 from walras_view.explain.lending import balances, together
 from walras_view.explain.margin import Buyer, one_more
@@ -413,3 +414,5 @@ def test_core_credits_of_a_cluster_are_explained() -> None:
     )
     assert "owes 0.3 core-hours, 4.00 more each hour" in ada
     assert "is owed 0.3 core-hours, 4.00 more each hour" in bob
+    owed = {each.user: each.core_hours for each in owed_of(seen(known))}
+    assert owed == pytest.approx({"ada": -1 / 3, "bob": 1 / 3}, rel=0.05)

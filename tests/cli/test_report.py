@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from walras.outcome.hourly_accounts import COLUMNS, DAY, HOUR, OTHERS, STEPS, Day, HourSums, coarser
 from walras_cli.cluster.report.opencost import opencost
+from walras_cli.cluster.report.owed import Owed
 from walras_cli.cluster.report.page import ReportPage
 from walras_cli.cluster.report.report_command import span_of
 from walras_cli.cluster.report.sums import Prices, Report, named_users, report_of
@@ -204,6 +205,20 @@ def test_json_has_rows_periods_and_notes() -> None:
         ),
     ]
     json.dumps(document, allow_nan=False)
+
+
+def test_what_users_owe_each_other_has_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    owed = (Owed("ann", -2.04, 2.5), Owed("bob", 2.04, None))
+    page = ReportPage(made(), "operator", (), owed)
+    assert page.document()["account"] == [
+        {"user": "ann", "coreHours": -2.04, "gibHours": 2.5},
+        {"user": "bob", "coreHours": 2.04, "gibHours": None},
+    ]
+    show(page, "table")
+    _, table = capsys.readouterr().out.split("Account now")
+    rows = [line.split() for line in table.splitlines()]
+    assert ["ann", "-2.0", "2.5"] in rows
+    assert ["bob", "2.0", "-"] in rows
 
 
 def test_users_without_a_row_are_named_as_others() -> None:

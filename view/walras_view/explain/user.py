@@ -158,7 +158,7 @@ def explain_user(
         partners=together(nodes),
         quantum=_quantum(facts.entitlements[name].status.credits),
         core_credits=_core_credits(facts.entitlements[name].status.core_credits),
-        gib_hours=_gib_hours(facts, rows[name]),
+        gib_hours=gib_hours(facts, rows[name]),
         jobs=tuple(
             row for row in (job_rows(facts) if jobs is None else jobs) if row.entitlement in members
         ),
@@ -193,7 +193,7 @@ def _core_credits(credits_: CoreCredits | None) -> CoreCreditFigures | None:
     )
 
 
-def _gib_hours(facts: Facts, row: UserRow) -> float | None:
+def gib_hours(facts: Facts, row: UserRow) -> float | None:
     """Return what a user's credits are worth: each buys one slice for one quantum."""
     if row.credits_above_mean is None or facts.market is None:
         return None

@@ -18,8 +18,11 @@ from walras_view.documents import plain
 from walras_view.text import decimal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import RenderableType
 
+    from walras_cli.cluster.report.owed import Owed
     from walras_cli.cluster.report.sums import Period, Report, Row
 
 _CORES = ("entitled", "bought", "held", "used", "lent", "borrowed", "paid", "price")
@@ -34,11 +37,13 @@ class ReportPage:
         report: The report.
         source: Source of its figures: operator or prometheus.
         notes: Lines for people about figures that are left out.
+        account: What users are owed now; empty if no account is kept, or none can be read.
     """
 
     report: Report
     source: str
     notes: tuple[str, ...] = ()
+    account: tuple[Owed, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Return it for scripts."""
@@ -48,6 +53,7 @@ class ReportPage:
             "source": self.source,
             "rows": [plain(row) for row in self.report.rows],
             "periods": [plain(period) for period in self.report.periods],
+            "account": [plain(each) for each in self.account],
             "notes": list(self.remarks()),
         }
 
@@ -60,6 +66,8 @@ class ReportPage:
             parts.append(_table(self.report))
         else:
             parts.append(Text("Nothing is known of this time."))
+        if self.account:
+            parts += [Text("Account now", style="bold"), _account(self.account)]
         parts += [Text(f"note: {line}", style="dim") for line in self.remarks()]
         return parts
 
@@ -109,6 +117,17 @@ class ReportPage:
     def _lengths(self, month: str) -> tuple[int, int]:
         chosen = [each for each in self.report.periods if month in {"", each.month}]
         return sum(each.seconds for each in chosen), sum(each.observed_seconds for each in chosen)
+
+
+def _account(owed: Iterable[Owed]) -> Table:
+    """Return what users are owed; with a minus, what they owe."""
+    table = Table(**STYLE)
+    table.add_column("user", no_wrap=True)
+    for head in ("core-hours", "GiB-hours"):
+        table.add_column(f"{head} owed to it", justify="right", no_wrap=True)
+    for each in owed:
+        table.add_row(each.user, decimal(each.core_hours, 1), decimal(each.gib_hours, 1))
+    return table
 
 
 def _names(model: type) -> list[str]:

@@ -15,6 +15,7 @@ from walras_service.failures import BadInput, Failure
 if TYPE_CHECKING:
     from walras.outcome.hourly_accounts import Day
     from walras_cli.cluster.options import Target
+    from walras_cli.cluster.report.owed import Owed
 
 WRITTEN = 660
 """Seconds after which the operator has written everything that was before."""
@@ -137,6 +138,8 @@ def report(
       lent      entitled and not bought; borrowed: bought beyond that
       paid      bought times price, where 1 is the mean price of the cluster
 
+    Below it is what users owe each other now: the account, if the market keeps one.
+
     The operator keeps these sums by the hour for 400 days. Reading them takes the right to get
     ConfigMaps in its namespace; -n names it if it cannot be found. With --prometheus, they are
     computed from its metrics, and no cluster is needed. Months are those of UTC. Time in which no
@@ -162,8 +165,9 @@ def report(
     from walras_cli.output import show
 
     prices = Prices(core_hour_price, gib_hour_price)
+    account: tuple[Owed, ...] = ()
     if prometheus is None:
-        span, days, notes = _from_operator(target, since, until)
+        span, days, notes, account = _from_operator(target, since, until)
         source = "operator"
     else:
         span, days, notes = _from_prometheus(
@@ -180,7 +184,7 @@ def report(
         prices=prices,
         newest=span.newest,
     )
-    page = ReportPage(made, source, (*notes, *strange))
+    page = ReportPage(made, source, (*notes, *strange), account)
     if style == "opencost":
         from walras_cli.cluster.report.opencost import opencost
 
@@ -205,22 +209,21 @@ class Span(NamedTuple):
     newest: bool
 
 
-_Found = tuple[Span, "tuple[Day, ...]", tuple[str, ...]]
-
-
 def _from_operator(
     target: Target, since: timedelta | datetime, until: timedelta | datetime | None
-) -> _Found:
+) -> tuple[Span, tuple[Day, ...], tuple[str, ...], tuple[Owed, ...]]:
     from walras_cli.cluster.connection import connected
     from walras_cli.cluster.operator_history import HistoryReader, namespace_of_operator
+    from walras_cli.cluster.report.owed import read_owed
 
     with connected(target) as cluster:
         namespace = target.namespace or namespace_of_operator(cluster)
         span = span_of(since, until, cluster.now, WRITTEN)
         found = HistoryReader(cluster, namespace).accounts(span.start, span.end)
+        account = () if found.forbidden else read_owed(cluster)
     if found.forbidden:
         raise Failure(*found.notes)
-    return span, found.days, found.notes
+    return span, found.days, found.notes, account
 
 
 def _from_prometheus(
@@ -229,7 +232,7 @@ def _from_prometheus(
     token_file: str | None,
     since: timedelta | datetime,
     until: timedelta | datetime | None,
-) -> _Found:
+) -> tuple[Span, tuple[Day, ...], tuple[str, ...]]:
     from walras_cli.cluster.prometheus import Prometheus, days_of
 
     server = Prometheus.at(url, match, token_file)
