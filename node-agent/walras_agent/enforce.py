@@ -8,7 +8,6 @@ refused a write, the round observes again and goes on without changing that cont
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import time
 from collections import Counter
@@ -218,12 +217,8 @@ class CpuEnforcer:
             if pod.group not in fixed and pod.uid in corrected
             for step in weight_writes(self.cgroups, pod, corrected[pod.uid])
         ]
-        self.journal.record(planned, self.cgroups)
         writes: list[FileWrite] = []
-        for step in planned:
-            with contextlib.suppress(CgroupError):
-                self._write([step], writes)
-        self._raise_classes(raised, writes, {}, fixed)
+        self._weigh(planned, raised, writes, {}, fixed)
         return tuple(writes)
 
     def with_cgroups(self, cgroups: Cgroups, journal: Journal) -> CpuEnforcer:
@@ -353,7 +348,7 @@ class CpuEnforcer:
             if setting.controller == "cpu" and setting.group not in kept
         ]
         self._restore(lost, writes, failed, fixed)
-        self._raise_classes(raised, writes, failed, fixed)
+        self._weigh((), raised, writes, failed, fixed)
 
     def _raised_classes(
         self, pods: Sequence[ObservedPod], node_cpus: NodeCpus
@@ -369,26 +364,28 @@ class CpuEnforcer:
                     granted.add(pod.parent)
         return {group: below for group, below in found.items() if group in granted}
 
-    def _raise_classes(
+    def _weigh(
         self,
+        pods: Sequence[FileWrite],
         classes: Mapping[str, Sequence[ObservedPod]],
         writes: list[FileWrite],
         failed: dict[str, GroupFailure],
         fixed: Collection[str],
     ) -> None:
-        """Weigh QoS classes by their busy pods, again whenever the kubelet has written its own.
+        """Write weights of pods, and weigh QoS classes by their busy pods with these weights.
 
-        The kubelet does so every minute, so that is neither a failure nor a repair.
+        The kubelet writes its own weights of classes every minute, so that is neither a failure nor
+        a repair.
         """
         file = WEIGHT_FILES[self.cgroups.version]
         self.journal.adopt_foreign(
             (CgroupFile("cpu", group, file) for group in classes), self.cgroups
         )
-        planned: list[FileWrite] = []
-        for group, pods in classes.items():
-            steps = class_writes(
-                self.cgroups, group, {pod.group: self._time.busy(pod.uid) for pod in pods}
-            )
+        new = {setting.group: value for setting, value in pods}
+        planned = [*pods]
+        for group, below in classes.items():
+            busy = {pod.group: self._time.busy(pod.uid) for pod in below}
+            steps = class_writes(self.cgroups, group, busy, new)
             if steps and group in fixed:
                 failed.setdefault(group, _backing_off(group))
             else:
@@ -399,8 +396,8 @@ class CpuEnforcer:
                 self._write([step], writes)
             except CgroupError as error:
                 _note(failed, step[0].group, error)
-        # From now on only these count as the agent's: the kubelet's may equal an earlier one.
-        self.journal.record(planned, self.cgroups)
+            else:  # from now on, an earlier value of the agent's is the kubelet's
+                self.journal.made(*step)
 
     def _forget_deleted(self, pods: Sequence[ObservedPod]) -> None:
         """Forget the originals of groups that were deleted, once there are many."""

@@ -164,6 +164,15 @@ class Journal:
                 after[setting] = known._replace(written=_unique([now, *wanted]))
         self._replace(after)
 
+    def made(self, setting: CgroupFile, value: str) -> None:
+        """Note that a value was written, so that the file has no earlier one of the agent's.
+
+        This is on disk after the next change of the journal: a crash before leaves it unknown
+        which of the values the file has.
+        """
+        if known := self._originals.get(setting):
+            self._originals[setting] = known._replace(written=(value,))
+
     def adopt_foreign(self, settings: Iterable[CgroupFile], cgroups: Cgroups) -> None:
         """Replace the originals of files that others have written since the agent's last write.
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import mul
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from walras_agent.observe import limited_groups
@@ -68,6 +69,7 @@ _SHARES = (2, 262_144)  # the kernel's range
 _MOST_WEIGHT = {1: _SHARES[1], 2: 10_000}  # the kernel's, by cgroup version
 _PERIOD = "100000"  # microseconds, the default
 _CLASS_TOLERANCE = 0.02
+_UNCHANGED: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,9 @@ def weight_writes(cgroups: Cgroups, pod: ObservedPod, pod_cpus: PodCpus) -> tupl
     return () if is_right else ((CgroupFile("cpu", pod.group, file), wanted),)
 
 
-def class_writes(cgroups: Cgroups, group: str, pods: Mapping[str, float]) -> tuple[FileWrite, ...]:
+def class_writes(
+    cgroups: Cgroups, group: str, pods: Mapping[str, float], new: Mapping[str, str] = _UNCHANGED
+) -> tuple[FileWrite, ...]:
     """Return the write that gives a QoS class the sum of its busy pods' weights.
 
     Classes divide CPU time by weights of their own, of which the kubelet gives BestEffort the
@@ -187,12 +191,17 @@ def class_writes(cgroups: Cgroups, group: str, pods: Mapping[str, float]) -> tup
         cgroups: Cgroups of this node.
         group: Cgroup of the class.
         pods: Cgroups of its pods, with the part of the time in which each is busy.
+        new: Weights that pods are about to get, by cgroup; those of others are read.
     """
     file = WEIGHT_FILES[cgroups.version]
-    now, *weights = (_read(cgroups, each, [file]).texts.get(file) for each in (group, *pods))
+
+    def weight(of: str) -> str | None:
+        return new.get(of) or _read(cgroups, of, [file]).texts.get(file)
+
+    now = weight(group)
     if now is None:
         return ()
-    sizes = [int(text or 0) for text in weights]
+    sizes = [int(weight(each) or 0) for each in pods]
     total = round(sum(map(mul, sizes, pods.values()))) or sum(sizes)
     # Above the kernel's maximum, the weight of 256 CPUs, a class lacks only what exceeds it.
     wanted = max(_SHARES[0], min(total, _MOST_WEIGHT[cgroups.version]))
