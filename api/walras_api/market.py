@@ -116,6 +116,7 @@ class CoresPolicy(Model):
             entitlement on its node that every running pod holds at least.
         whole_cores: Whether jobs hold whole numbers of cores and share none, unless they say
             otherwise. What a pod loses by that, its own user's other pods on the node gain.
+        isolated: Whether the cores of pods that sleep stay idle, unless their jobs say otherwise.
         interference: Whether the slowdown that a program was measured to suffer beside others on
             its node lowers the parallel fraction that it bids with: counted or ignored.
         floor: Pods that keep the CPUs that they requested, for which their users pay like for any
@@ -135,6 +136,7 @@ class CoresPolicy(Model):
     hysteresis: Portion = Decimal("0.02")
     least_part: Portion = Decimal("0.25")
     whole_cores: bool = False
+    isolated: bool = False
     interference: Literal["counted", "ignored"] = "counted"
     floor: Literal["None", "Guaranteed", "Requests"] = "Requests"
     credits: CoreCreditsPolicy | None = None

@@ -332,6 +332,8 @@ class MarketJobSpec(Model):
         max_cores: Maximum number of cores that the job can use.
         whole_cores: Whether each pod holds a whole number of cores and shares none; a pod that buys
             less than one core shares nevertheless. If unset, as the Market says.
+        isolated: Whether cores of each pod stay idle while it sleeps, since no other pod borrows
+            them. If unset, as the Market says.
         memory: Demand for memory. If unset, the job does not take part in the division of memory.
         progress: Progress counter of the job, for measurements while it runs on a cluster, and for
             its deadline.
@@ -387,6 +389,7 @@ class MarketJobSpec(Model):
     min_cores: PositiveInt = 1
     max_cores: PositiveInt | None = None
     whole_cores: bool | None = None
+    isolated: bool | None = None
     memory: JobMemory | None = None
     progress: JobProgress | None = None
     deadline: DeadlineTime | None = None

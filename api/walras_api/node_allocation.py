@@ -73,6 +73,7 @@ class PodGrant(Model):
             CPU time on shared cores.
         memory: Memory that the pod may use, at least 64 KiB. If unset, the pod's memory limits are
             left alone.
+        isolated: Whether no other pod borrows the pod's cores while it sleeps.
     """
 
     pod_uid: PodUID
@@ -80,6 +81,7 @@ class PodGrant(Model):
     name: Name
     cores: Cores
     memory: PositiveBytes | None = None
+    isolated: bool | None = None
 
 
 class ProfilingRequest(Model):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent import procfs
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _SOME = re.compile(r"^some .*\btotal=(\d+)$", re.MULTILINE)
 _THREADS = 16  # of one pod; more are taken to wait as these do
+_NONE: Mapping[str, float] = MappingProxyType({})
 
 
 class _Seen(NamedTuple):
@@ -65,19 +67,25 @@ class CpuUseReader:
         """Pods whose CPU time was read by the last call, by UID."""
         return frozenset(self._last)
 
-    def rates(self, pods: Iterable[ObservedPod], bought: Mapping[str, float]) -> dict[str, CpuRate]:
+    def rates(
+        self,
+        pods: Iterable[ObservedPod],
+        enough: Mapping[str, float],
+        least: Mapping[str, float] = _NONE,
+    ) -> dict[str, CpuRate]:
         """Return the CPU time since the last call, by pod UID, of pods that were there then.
 
         Args:
             pods: The pods to read.
-            bought: CPUs that each pod would use if it could, by UID. Waiting threads are looked for
+            enough: CPUs that each pod would use if it could, by UID. Waiting threads are looked for
                 only where less was used.
+            least: CPUs, by UID; where less was used, they are not looked for either.
         """
         found, rates = {}, {}
         for pod in pods:
             last = self._last.get(pod.uid)
             try:
-                now = self._look(pod, last, bought.get(pod.uid, 0.0))
+                now = self._look(pod, last, least.get(pod.uid, 0.0), enough.get(pod.uid, 0.0))
             except CgroupError:  # it was deleted, or the kernel does not count its time
                 continue
             found[pod.uid] = now
@@ -86,13 +94,15 @@ class CpuUseReader:
         self._last = found
         return rates
 
-    def _look(self, pod: ObservedPod, last: _Seen | None, bought: float) -> _Seen:
+    def _look(self, pod: ObservedPod, last: _Seen | None, least: float, enough: float) -> _Seen:
         used = read_cpu_seconds(self.cgroups, pod.group)
         at = self.clock()
         identity, pressure = self.cgroups.identity(pod.group), self._pressure(pod.group)
         threads: list[int] = []
-        if pressure is None and (last is None or 0 < used - last.used < bought * (at - last.at)):
-            threads = sorted(set(self._threads(pod)))
+        if pressure is None and enough:
+            since = 0.0 if last is None else at - last.at
+            if last is None or least * since < used - last.used < enough * since:
+                threads = sorted(set(self._threads(pod)))
         delays = {
             thread: waited
             for thread in threads[:_THREADS]

@@ -30,7 +30,13 @@ from walras_agent.pod_cpus import (
     still_exclusive,
     unshared_cpus,
 )
-from walras_agent.quota import WEIGHT_FILES, bandwidth_writes, class_writes, weight_writes
+from walras_agent.quota import (
+    LEAST_WEIGHTS,
+    WEIGHT_FILES,
+    bandwidth_writes,
+    class_writes,
+    weight_writes,
+)
 from walras_agent.restore import restore
 from walras_agent.shared_time import SharedTime
 from walras_agent.tree import CgroupError, CgroupFile
@@ -49,8 +55,8 @@ if TYPE_CHECKING:
 
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 
-CORRECTION_SECONDS = 2.0
-"""Least time between two corrections of weights."""
+_PAUSE = 2.0  # least seconds between two looks at the CPU time of pods
+_PAUSE_OF_GUESTS = 1.0  # the same while pods use the CPUs of others
 
 _TRIES = 3
 _MOST_DELETED = 64  # originals of deleted groups, since to forget them is a durable write
@@ -118,8 +124,8 @@ class CpuEnforcer:
     _exclusive: Mapping[str, CpuSet] | None = None
     _shared: Mapping[str, CpuSet] | None = None
     _time: SharedTime = field(init=False)
-    # The last pods and CPUs, without corrections, whose weights can be corrected.
-    _settled: tuple[tuple[ObservedPod, ...], NodeCpus] | None = None
+    # The last pods whose weights can be corrected, and their CPUs, without and with guests.
+    _settled: tuple[tuple[ObservedPod, ...], NodeCpus, NodeCpus] | None = None
     # The last allocation and its inputs, which most rounds repeat.
     _allocated: tuple[object, NodeCpus] | None = None
 
@@ -130,6 +136,16 @@ class CpuEnforcer:
     def competing(self) -> bool:
         """Whether pods were short of time on shared CPUs, or could have been."""
         return self._time.competing
+
+    @property
+    def pause(self) -> float:
+        """Least time in seconds between two calls of `correct` that look at the pods."""
+        return _PAUSE_OF_GUESTS if self._time.guests else _PAUSE
+
+    @property
+    def guests_due(self) -> bool:
+        """Whether a pod should begin or cease to use CPUs of others, which a round does."""
+        return self._time.guests_due
 
     def enforce(
         self,
@@ -162,7 +178,8 @@ class CpuEnforcer:
         gone: Counter[str] = Counter()
         while True:
             exclusive = self._owned(pods)
-            node_cpus = self._allocate(topology, granted, pods, exclusive, unit, limits)
+            held = self._allocate(topology, granted, pods, exclusive, unit, limits)
+            node_cpus = self._time.lend(held)
             if not node_cpus.pods:  # no exclusive CPUs, so everything can be restored
                 self._restore(self._cpu_settings(), writes, failed, fixed)
                 self._exclusive, self._settled = {}, None
@@ -187,7 +204,7 @@ class CpuEnforcer:
             failed.setdefault(name, GroupFailure(name, "stuck", f"{name}: {_STUCK}"))
         for name in _misplaced(pods, node_cpus, fixed):
             failed.setdefault(name, _backing_off(name))
-        self._settled = tuple(pods), node_cpus
+        self._settled = tuple(pods), held, node_cpus
         node_cpus = self._time.corrected(node_cpus)
         self._enforce_quotas(pods, node_cpus, writes, failed, fixed)
         self._forget_deleted(pods)
@@ -196,7 +213,7 @@ class CpuEnforcer:
     def correct(self, fixed: Collection[str] = ()) -> tuple[FileWrite, ...]:
         """Correct the weights of pods on shared CPUs by the time that they used; return the writes.
 
-        It does so at most every `CORRECTION_SECONDS`, and reads nothing while no pod shares CPUs.
+        It does so at most every `pause` seconds, and reads nothing while no pod shares CPUs.
         What the kernel refuses shows in the next round.
 
         Args:
@@ -205,11 +222,11 @@ class CpuEnforcer:
         Raises:
             JournalError: The journal cannot be written; nothing was written after that.
         """
-        if self._settled is None or self._time.age() < CORRECTION_SECONDS:
+        if self._settled is None or self._time.age() < self.pause:
             return ()
-        pods, node_cpus = self._settled
-        raised = self._raised_classes(pods, node_cpus)
-        self._time.look(pods, node_cpus, raised)
+        pods, held, node_cpus = self._settled
+        raised = self._raised_classes(pods, held)
+        self._time.look(pods, held, raised)
         corrected = self._time.corrected(node_cpus).pods
         planned = [
             step
@@ -231,7 +248,15 @@ class CpuEnforcer:
         if self._exclusive is not None:
             return self._exclusive
         groups = ((pod.uid, read_group(self.cgroups, pod.group)) for pod in pods)
-        return unshared_cpus(pods, {uid: group.cpus for uid, group in groups if group})
+        available = {uid: group.cpus for uid, group in groups if group}
+        guests = {pod.uid for pod in pods if self._may_be_guest(pod)}
+        return unshared_cpus(pods, available, guests)
+
+    def _may_be_guest(self, pod: ObservedPod) -> bool:
+        """Whether a previous agent gave a pod the weight of a guest."""
+        weight = CgroupFile("cpu", pod.group, WEIGHT_FILES[self.cgroups.version])
+        kept = self.journal.originals.get(weight)
+        return kept is not None and LEAST_WEIGHTS[self.cgroups.version] in (kept.written or ())
 
     def _allocate(
         self,
@@ -322,14 +347,18 @@ class CpuEnforcer:
         fixed: Collection[str],
     ) -> None:
         """Set quotas and weights of granted pods, and restore those of all others."""
+        file = WEIGHT_FILES[self.cgroups.version]
         raised = self._raised_classes(pods, node_cpus)
         kept = set(raised)
+        unweighed: set[tuple[str, str]] = set()
         planned: dict[str, Sequence[FileWrite]] = {}
         for pod in pods:
             pod_cpus = node_cpus.pods.get(pod.uid)
             if pod_cpus is None:
                 continue
             kept.update(pod.groups)
+            if pod_cpus.milliweight is None:
+                unweighed.add((pod.group, file))
             steps = bandwidth_writes(self.cgroups, pod, pod_cpus)
             if steps and pod.group in fixed:
                 failed.setdefault(pod.group, _backing_off(pod.group))
@@ -345,7 +374,8 @@ class CpuEnforcer:
         lost = [
             setting
             for setting in self.journal.originals
-            if setting.controller == "cpu" and setting.group not in kept
+            if setting.controller == "cpu"
+            and (setting.group not in kept or (setting.group, setting.file) in unweighed)
         ]
         self._restore(lost, writes, failed, fixed)
         self._weigh((), raised, writes, failed, fixed)

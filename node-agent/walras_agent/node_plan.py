@@ -25,6 +25,7 @@ class EnforcedGrant:
         memory: Bytes of memory; None if the market does not divide memory.
         work_conserving: Whether the pod may use more of the shared CPUs than ``millicores`` while
             others leave them idle: it has a weight there, but no quota.
+        isolated: Whether its cores stay idle while it sleeps, since no other pod borrows them.
 
     Raises:
         ValueError: A quantity is zero or negative.
@@ -35,6 +36,7 @@ class EnforcedGrant:
     millicores: int
     memory: int | None = None
     work_conserving: bool = False
+    isolated: bool = False
 
     def __post_init__(self) -> None:
         if self.millicores <= 0:

@@ -27,7 +27,7 @@ from walras_agent.shared_cpus import Fraction, place_fractions
 from walras_agent.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from walras_agent.node_plan import EnforcedGrant
     from walras_agent.observe import ObservedPod
@@ -91,6 +91,8 @@ class PodCpus:
             kubelet sets the same weight; None if the pod uses no shared CPU.
         missing: Granted whole cores that the node does not have.
         limit: Cores that the pod may use during a measurement; None for all of its CPUs.
+        isolated: Whether the pod lends nothing while it sleeps.
+        guest: CPUs that the pod may use while others lend it some; None if it is no guest.
     """
 
     exclusive: CpuSet
@@ -99,11 +101,18 @@ class PodCpus:
     milliweight: int | None
     missing: int = 0
     limit: MeasurementLimit | None = None
+    isolated: bool = False
+    guest: CpuSet | None = None
+
+    @property
+    def held(self) -> CpuSet:
+        """The CPUs that the pod may use by its grant."""
+        return self.exclusive | self.shared if self.limit is None else self.limit.cpus
 
     @property
     def cpus(self) -> CpuSet:
         """All CPUs that the pod may use now."""
-        return self.exclusive | self.shared if self.limit is None else self.limit.cpus
+        return self.held if self.guest is None else self.guest
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +197,12 @@ def allocate_cpus(
                 milliquota=None if grant.work_conserving else quota,
                 milliweight=weights.milliweight(grant.millicores, own) * threads,
                 missing=missing[grant.pod],
+                isolated=grant.isolated,
             )
         else:
-            pods[grant.pod] = PodCpus(exclusive, _NOTHING, milliquota=None, milliweight=None)
+            pods[grant.pod] = PodCpus(
+                exclusive, _NOTHING, milliquota=None, milliweight=None, isolated=grant.isolated
+            )
     return NodeCpus(pods, shared)
 
 
@@ -232,15 +244,17 @@ def _limited(pod_cpus: PodCpus, count: int, units: Iterable[CpuSet]) -> PodCpus:
 
 
 def unshared_cpus(
-    pods: Sequence[ObservedPod], available: Mapping[str, CpuSet]
+    pods: Sequence[ObservedPod], available: Mapping[str, CpuSet], guests: Collection[str] = ()
 ) -> dict[str, CpuSet]:
     """Return, by pod UID, the CPUs that no other pod is confined to, as observed after a start.
 
     Containers that may use all CPUs do not count: they began while no agent could confine them.
+    Nor do guests on the CPUs of others.
 
     Args:
         pods: All pods of the node.
         available: CPUs that the cgroup of each pod has, by UID.
+        guests: Pods that may have been guests, by UID.
     """
     confined = {
         pod.uid: {
@@ -252,7 +266,11 @@ def unshared_cpus(
         for pod in pods
     }
     users = Counter(cpu for cpus in confined.values() for cpu in cpus)
-    return {uid: CpuSet(cpu for cpu in cpus if users[cpu] == 1) for uid, cpus in confined.items()}
+    hosts = Counter(cpu for uid, cpus in confined.items() if uid not in guests for cpu in cpus)
+    return {
+        uid: CpuSet(cpu for cpu in cpus if (users if uid in guests else hosts)[cpu] == 1)
+        for uid, cpus in confined.items()
+    }
 
 
 def still_exclusive(

@@ -146,6 +146,10 @@ def _weight(version: Literal[1, 2], milliweight: int) -> str:
     return str(shares if version == 1 else 1 + (shares - 2) * 9999 // 262_142)
 
 
+LEAST_WEIGHTS: dict[Literal[1, 2], str] = {1: _weight(1, 0), 2: _weight(2, 0)}
+"""The text of the least weight of a group, by cgroup version."""
+
+
 def bandwidth_writes(
     cgroups: Cgroups, pod: ObservedPod, pod_cpus: PodCpus
 ) -> tuple[FileWrite, ...]:

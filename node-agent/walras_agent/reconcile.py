@@ -106,6 +106,16 @@ class Reconciler:
         """Whether pods are short of time on shared CPUs, or could be, so that `correct` is due."""
         return self.enforcer.competing
 
+    @property
+    def pause(self) -> float:
+        """Least time in seconds between two calls of `correct` that look at the pods."""
+        return self.enforcer.pause
+
+    @property
+    def guests_due(self) -> bool:
+        """Whether `step` is due since a pod has fallen asleep or woken."""
+        return self.enforcer.guests_due
+
     def correct(self, now: float) -> tuple[FileWrite, ...]:
         """Correct the weights of pods that share CPUs, without looking at anything else.
 

@@ -1,13 +1,16 @@
-"""Facts: follows how pods divide the shared CPUs, and computes the weights that correct it.
+"""Facts: follows how pods use CPUs; computes the weights that correct it, and finds guests.
 
-While nobody is short of what it bought, nothing has to be looked at often (`SharedTime.competing`).
+While nobody is short of what it bought, or could use more, nothing has to be looked at often
+(`SharedTime.competing`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING
 
+from walras_agent.backoff import Backoff
 from walras_agent.correction import (
     UNCORRECTED,
     Correction,
@@ -17,13 +20,21 @@ from walras_agent.correction import (
     correct,
     is_busy,
 )
+from walras_agent.guests import find_guests, wanted_cpus, with_guests
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from walras_agent.cpu_use import CpuUseReader
+    from walras_agent.cpuset import CpuSet
     from walras_agent.observe import ObservedPod
-    from walras_agent.pod_cpus import NodeCpus, WeightRule
+    from walras_agent.pod_cpus import NodeCpus, PodCpus, WeightRule
+
+_ASLEEP = 0.01  # of a CPU, used at most by a pod that sleeps
+_AWAKE = 0.05  # of a CPU, used at least by a pod of which waiting threads are looked for
+_MORE = 0.1  # of a CPU, wanted at least beyond what was bought by one that could use more
+_SHORT = 0.95  # of what was bought, used at least by a guest that is well off
+_PAUSES = (10.0, 60.0)  # least and most seconds for which a pod that woke does not lend
 
 
 @dataclass(slots=True)
@@ -34,15 +45,22 @@ class SharedTime:
         reader: Reader of the pods' CPU time.
         weights: How grants become weights; if every thread has its own, nothing is corrected.
         competing: Whether pods on shared CPUs were short of what they bought, or could have been,
-            or were seen for the first time.
+            or were seen for the first time, or whether a pod could use the CPUs of others.
+        guests: CPUs that each guest may use, by UID, since the last call of `lend`.
+        guests_due: Whether the next call of `lend` finds others.
     """
 
     reader: CpuUseReader
     weights: WeightRule
     competing: bool = False
+    guests: Mapping[str, CpuSet] = field(default_factory=dict)
+    guests_due: bool = False
     _corrections: dict[str, Correction] = field(default_factory=dict)
     _busy: dict[str, float] = field(default_factory=dict)
-    _looked: float = float("-inf")
+    _looked: float = -inf
+    _pauses: Backoff = field(default_factory=lambda: Backoff(*_PAUSES))
+    _asleep: frozenset[str] = frozenset()
+    _wanted: Mapping[str, float] = field(default_factory=dict)
 
     def age(self) -> float:
         """Return the seconds since the last look."""
@@ -51,27 +69,74 @@ class SharedTime:
     def look(
         self, pods: Sequence[ObservedPod], node_cpus: NodeCpus, classes: Collection[str] = ()
     ) -> None:
-        """Read what pods used since the last look, and correct weights by it.
+        """Read what pods used since the last look, correct weights by it, and find guests.
 
         Args:
             pods: Pods of the node.
-            node_cpus: CPUs of the pods with a grant, before any correction.
-            classes: Cgroups of QoS classes whose pods are read, too, if they share no CPU.
+            node_cpus: CPUs of the pods with a grant, before any correction, without guests.
+            classes: Cgroups of QoS classes whose pods are read, too, if they have no grant.
         """
         self._looked = self.reader.clock()
         bought = {} if self.weights.by_thread else self._purchases(node_cpus)
-        if not bought:
+        lendable = not self.weights.by_thread and len(node_cpus.pods) > 1
+        if not bought and not lendable:
             self.competing, self._corrections, self._busy = False, {}, {}
+            self._asleep, self._wanted = frozenset(), {}
+            self.guests_due = bool(self.guests)
             return
-        read = [pod for pod in pods if pod.uid in bought or pod.parent in classes]
-        # How long pods waited that own their CPUs need not be known: nobody competes with them.
-        needs = {pod.uid: 0.0 if pod.uid in node_cpus.pods else 1.0 for pod in read}
-        needs |= {pod: purchase.cpus for pod, purchase in bought.items()}
-        rates = self.reader.rates(read, needs)
+        granted = node_cpus.pods
+        read = [pod for pod in pods if pod.uid in granted or pod.parent in classes]
+        enough = {pod.uid: inf if pod.uid in granted else 1.0 for pod in read}
+        least = dict.fromkeys(granted.keys() - bought.keys(), _AWAKE)
+        rates = self.reader.rates(read, enough, least)
+        bought = {pod: each for pod, each in bought.items() if pod not in self.guests}
         unknown = (bought.keys() & self.reader.seen) - rates.keys()
-        self.competing = bool(unknown) or compete(bought, rates)
-        self._corrections = correct(bought, rates, self._corrections)
+        kept = {pod: self.correction(pod) for pod in self.guests}
+        self._corrections = kept | correct(bought, rates, self._corrections)
         self._busy = {pod: _busy_part(bought.get(pod), rate) for pod, rate in rates.items()}
+        if lendable:
+            self._find_sleepers(node_cpus.pods, rates)
+        self.guests_due = self._find_guests(node_cpus) != self.guests
+        self.competing = bool(unknown) or compete(bought, rates) or bool(self._wanted)
+
+    def _find_sleepers(self, granted: Mapping[str, PodCpus], rates: Mapping[str, CpuRate]) -> None:
+        """Find the pods that can lend, and those that could use more than they bought."""
+        seen = {pod: rate for pod, rate in rates.items() if pod in granted}
+        asleep = frozenset(pod for pod, rate in seen.items() if rate.wanted <= _ASLEEP)
+        bought = {
+            pod: len(each.exclusive)
+            if each.milliweight is None
+            else self.weights.cpus(each.milliweight)
+            for pod, each in granted.items()
+        }
+        short = {
+            pod
+            for pod in seen.keys() & self.guests.keys()
+            if seen[pod].used < _SHORT * min(bought[pod], seen[pod].wanted)
+        }
+        for pod in sorted((self._asleep & seen.keys()) - asleep | short):
+            self._pauses.failed(pod, self._looked)
+        self._pauses.keep(frozenset(granted))
+        pausing = self._pauses.waiting(self._looked)
+        self._asleep = asleep - pausing
+        wanted = {
+            pod: wanted_cpus(granted[pod], rate, is_guest=pod in self.guests)
+            for pod, rate in seen.items()
+            if pod not in pausing
+        }
+        self._wanted = {
+            pod: cpus
+            for pod, cpus in wanted.items()
+            if pod in self.guests or cpus > bought[pod] + _MORE
+        }
+
+    def _find_guests(self, node_cpus: NodeCpus) -> dict[str, CpuSet]:
+        return find_guests(node_cpus.pods, self._asleep, self._wanted, self.guests)
+
+    def lend(self, node_cpus: NodeCpus) -> NodeCpus:
+        """Return the same CPUs with guests on those of pods that sleep."""
+        self.guests, self.guests_due = self._find_guests(node_cpus), False
+        return with_guests(node_cpus, self.guests, self.weights)
 
     def corrected(self, node_cpus: NodeCpus) -> NodeCpus:
         """Return the same CPUs with corrected weights."""

@@ -27,7 +27,8 @@ class PodStatus:
     Attributes:
         pod: UID of the pod.
         title: Name of the pod in messages, ``namespace/name``.
-        cpus: CPUs that the pod may use; None while it has no container on this node.
+        cpus: CPUs that the pod may use, without those that it borrows; None while it has no
+            container on this node.
         memory: Memory limit in bytes; None if the pod has none.
         state: ``Enforced``; ``Pending`` while the pod is on its way; ``Failed`` if the kernel
             refuses a write for good; ``Absent`` while the pod has no container on this node.
@@ -115,14 +116,14 @@ def pod_status(
     status = PodStatus(
         grant.pod,
         grant.title,
-        pod_cpus.cpus,
+        pod_cpus.held,
         report.limit if report and report.limit < UNLIMITED else None,
         "Enforced",
         exclusive=pod_cpus.exclusive,
         memory_nodes=bindings[grant.pod].nodes if grant.pod in bindings else None,
         limit=pod_cpus.limit.units if pod_cpus.limit else None,
         demand=memory.demands.get(grant.pod),
-        sockets=topology.sockets_of(pod_cpus.cpus),
+        sockets=topology.sockets_of(pod_cpus.held),
     )
     groups = {*pod.groups}
     if pod_cpus.milliweight is not None:

@@ -87,6 +87,8 @@ class Fuzz:
         self.lost = 0
         self.lowered = 0
         self.raised = 0
+        self.awake: dict[str, int] = {}  # looks of a second or more since each pod used a CPU
+        self.guests = 0
         self.memory: int | None = None
 
     def containers(self) -> list[str]:
@@ -249,6 +251,7 @@ class Fuzz:
         some = {
             uid: self.random.random() for uid in sorted(self.pods) if self.random.random() < 0.7
         }
+        self.awake = {uid: self.awake.get(uid, 0) for uid in some}
         self.node.use(waited=self.random.choice([0.0, 0.9]), **some)
 
     def limit_is_written_anew(self) -> None:
@@ -291,9 +294,13 @@ class Fuzz:
     def step(self, seconds: float) -> NodeStatus | None:
         """Let the agent look once; None if its journal could not be written."""
         try:
-            return self.node.step(seconds, **self.limits)
+            status = self.node.step(seconds, **self.limits)
         except JournalError:
             return None
+        else:
+            for uid in self.awake if seconds >= 1 else ():
+                self.awake[uid] += 1
+            return status
         finally:
             for group in self.programs():
                 self.node.kernel.memory_of(group).growth = 0
@@ -348,8 +355,23 @@ class Fuzz:
             assert max(fractions.values(), default=0) <= 1000, f"too much on a CPU: {fractions}"
             self.pinned += max(fractions.values(), default=0) > 600
 
+    def check_guest(self, name: str, owner: str) -> None:
+        """Check that who is on the CPUs of another weighs nothing there, and that it sleeps."""
+        mine, theirs = (
+            int(self.node.kernel.read(self.weight(pod)))
+            for pod in (name.rpartition("/")[0], self.node.pod(owner))
+        )
+        assert mine <= 2, f"{name} is on CPUs of {owner}"
+        assert theirs >= 100 * mine
+        assert self.awake.get(owner, 0) <= 2, f"{name} is still on CPUs of {owner}"
+        assert owner not in self.limits
+        self.guests += 1
+
     def check(self, status: NodeStatus) -> None:
-        """Check that no group is on a CPU that another owns, except groups reported as failed."""
+        """Check that no group is on a CPU that another owns, except guests and reported failures.
+
+        No CPU of a pod's own has two guests.
+        """
         assert self.node.kernel.oom_kills == []
         now = {name: self.cpus(name) for name in self.containers()}
         assert all(now.values()), "a container without CPUs"
@@ -357,6 +379,7 @@ class Fuzz:
         if status.mode != "enforce" or status.epoch is None:
             return
         self.check_pinned(status)
+        guests: list[tuple[str, CpuSet]] = []
         for pod in status.pods:
             if pod.state != "Enforced" or pod.cpus is None:
                 continue
@@ -374,10 +397,15 @@ class Fuzz:
             for name, cpus in now.items():
                 if name.startswith(mine):
                     assert self.node.mems(name) == (pod.memory_nodes or CpuSet([0, 1]))
-                    assert cpus == pod.cpus, f"{pod.title} is said to be on {pod.cpus}"
-                elif name not in excused:
-                    theirs = cpus & pod.exclusive
-                    assert not theirs, f"{name} is on {theirs}, which are {pod.title}'s"
+                    is_guest = self.node.kernel.read(self.weight(mine[:-1])) in {"1", "2"}
+                    right = pod.exclusive <= cpus if is_guest else cpus == pod.cpus
+                    assert right, f"{pod.title} is said to be on {pod.cpus}"
+                elif name not in excused and cpus & pod.exclusive:
+                    guests.append((name.rpartition("/")[0], cpus & pod.exclusive))
+                    self.check_guest(name, pod.pod)
+        by_pod = dict(guests)
+        lent = [cpu for cpus in by_pod.values() for cpu in cpus]
+        assert len(lent) == len(set(lent)), f"CPUs with several guests: {guests}"
 
 
 @pytest.mark.long
@@ -409,5 +437,6 @@ def test_anything_may_happen_ten_thousand_times(
     assert fuzz.disk.failures > 0.01 * STEPS
     assert fuzz.lowered > 0.01 * STEPS
     assert fuzz.raised > 0.01 * STEPS
+    assert fuzz.guests > 0.01 * STEPS
     assert fuzz.lost > 0.01 * STEPS or version == 1
     fuzz.withdraw()

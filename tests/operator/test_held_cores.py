@@ -112,6 +112,25 @@ def test_jobs_that_share_no_core_hold_whole_ones_at_their_own_expense(
     assert grants(decision)["n1"] == dict(zip(("ada-0", "bob-0"), held, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("everybody", "ada", "isolated"),
+    [(False, True, {"ada-0"}), (True, False, {"bob-0"}), (True, None, {"ada-0", "bob-0"})],
+)
+def test_jobs_that_lend_no_cores_are_told_to_the_agent(
+    *, everybody: bool, ada: bool | None, isolated: set[str]
+) -> None:
+    said: dict[str, Any] = {} if ada is None else {"isolated": ada}
+    before = world(
+        market(cores={"isolated": everybody}),
+        node(cpu="3"),
+        *map(entitlement, ("ada", "bob")),
+        *(job("ada", "ada", **said), job("bob", "bob")),
+        *(pod(f"{name}-0", name, cpu="0") for name in ("ada", "bob")),
+    )
+    (write,) = decide(before).nodes
+    assert {each["name"] for each in write.spec["grants"] if each.get("isolated")} == isolated
+
+
 def test_a_job_that_shares_although_it_is_not_to_is_told_the_way_out() -> None:
     users = [entitlement("ada"), entitlement("bob", shares=3)]
     jobs = [job("ada", "ada", wholeCores=True), job("bob", "bob")]

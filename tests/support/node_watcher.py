@@ -118,7 +118,8 @@ class Watch:
             if cpus is not None and container in self._cluster.pods:
                 uid, _ = self._cluster.pods[container]
                 kills = self._cgroups.oom_kills(group)
-                sight[container] = Held(uid, cpus, self._cgroups.busy(group), kills)
+                busy, weightless = self._cgroups.busy(group), self._cgroups.is_weightless(group)
+                sight[container] = Held(uid, cpus, busy, kills, weightless)
         return sight
 
     def _name(self, container: str) -> str:

@@ -305,7 +305,9 @@ class Loop:
                 self._fail(state, str(error))
                 continue
             if state.grant is not None:
-                grants.append(_for_agent(state.grant, state.place))
+                said = state.job.spec.isolated
+                isolated = self.market.rules.cores.isolated if said is None else said
+                grants.append(_for_agent(state.grant, state.place, isolated=isolated))
         self.host.grant(self.market.rules.mode, grants)
         self._hold()
 
@@ -408,10 +410,12 @@ class Loop:
         self.view.event(self.now, line)
 
 
-def _for_agent(grant: PlannedGrant, place: Place) -> EnforcedGrant:
+def _for_agent(grant: PlannedGrant, place: Place, *, isolated: bool) -> EnforcedGrant:
     """Whole cores of its own and, by weight, a part of those that nobody owns."""
     millicores = max(1, round(1000 * grant.held))
-    return EnforcedGrant(place.name, grant.title, millicores, work_conserving=True)
+    return EnforcedGrant(
+        place.name, grant.title, millicores, work_conserving=True, isolated=isolated
+    )
 
 
 @dataclass(slots=True)

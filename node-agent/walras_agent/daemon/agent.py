@@ -25,7 +25,6 @@ from walras_agent.daemon.plans import (
 )
 from walras_agent.daemon.report import ReconcileReport, mark_interrupted, profiling_status
 from walras_agent.daemon.state import StateError
-from walras_agent.enforce import CORRECTION_SECONDS
 from walras_agent.journal import JournalError
 from walras_agent.node_plan import NodePlan
 from walras_agent.status import NodeStatus
@@ -114,8 +113,11 @@ class Agent:
     def _wait(self, seconds: float) -> None:
         """Wait until the next pass is due; meanwhile, correct the weights of pods that compete."""
         end = time.monotonic() + seconds
-        while self.node.reconciler.competing and not self._stopping:
-            due = min(end, time.monotonic() + CORRECTION_SECONDS)
+        reconciler = self.node.reconciler
+        while reconciler.competing and not self._stopping:
+            if reconciler.guests_due:
+                return
+            due = min(end, time.monotonic() + reconciler.pause)
             if self.waiter.wait(due - time.monotonic()) or time.monotonic() < due or due == end:
                 return
             # What fails is found in the next pass.
@@ -123,7 +125,7 @@ class Agent:
                 tree = self.node.tree
                 self.waiter.forget(
                     Path(tree.folder(setting.controller, setting.group), setting.file)
-                    for setting, _ in self.node.reconciler.correct(time.monotonic())
+                    for setting, _ in reconciler.correct(time.monotonic())
                 )
         self.waiter.wait(end - time.monotonic())
 

@@ -212,4 +212,5 @@ def _grant(grant: PodGrant) -> EnforcedGrant:
         title=f"{grant.namespace}/{grant.name}",
         millicores=int(grant.cores * 1000),
         memory=grant.memory,
+        isolated=bool(grant.isolated),
     )

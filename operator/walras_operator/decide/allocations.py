@@ -44,6 +44,7 @@ class GrantSpec(NamedTuple):
         name: Name of the pod.
         millicores: Thousandths of the market's unit, a core or a thread.
         memory: Bytes; None leaves the pod's memory alone.
+        isolated: Whether no other pod borrows the pod's cores while it sleeps.
     """
 
     uid: str
@@ -51,6 +52,7 @@ class GrantSpec(NamedTuple):
     name: str
     millicores: int
     memory: int | None
+    isolated: bool = False
 
 
 class AllocationSpec(NamedTuple):
@@ -104,6 +106,7 @@ def allocate(
         if pod.spec.node_name == grant.node:
             by_node[grant.node].append((grant, pod))
     current = {name: current_spec(each) for name, each in world.allocations.items()}
+    isolated = _isolated(world, rules)
     desired: dict[str, AllocationSpec] = {}
     ungranted: dict[tuple[str, str], str] = {}
     for node in world.objects.nodes:
@@ -119,7 +122,7 @@ def allocate(
             mode,
             rules.cores.unit,
             rules.cores.memory_nodes,
-            _grants(mine),
+            _grants(mine, isolated),
             None if name not in current else current[name].profiling,
             () if name not in current else current[name].counters,
         )
@@ -199,7 +202,14 @@ def current_spec(allocation: NodeAllocation) -> AllocationSpec:
     """Return the spec of a NodeAllocation in the form that decisions compare."""
     spec = allocation.spec
     grants = sorted(
-        GrantSpec(each.pod_uid, each.namespace, each.name, int(each.cores * MILLI), each.memory)
+        GrantSpec(
+            each.pod_uid,
+            each.namespace,
+            each.name,
+            int(each.cores * MILLI),
+            each.memory,
+            bool(each.isolated),
+        )
         for each in spec.grants
     )
     return AllocationSpec(
@@ -234,7 +244,7 @@ def document(desired: AllocationSpec) -> Document:
 
 def _grant(spec: GrantSpec) -> Document:
     whole, part = divmod(spec.millicores, MILLI)
-    grant = {
+    grant: Document = {
         "podUID": spec.uid,
         "namespace": spec.namespace,
         "name": spec.name,
@@ -242,6 +252,8 @@ def _grant(spec: GrantSpec) -> Document:
     }
     if spec.memory is not None:
         grant["memory"] = as_quantity(spec.memory)
+    if spec.isolated:
+        grant["isolated"] = True
     return grant
 
 
@@ -281,7 +293,18 @@ def _name(pod: Pod) -> tuple[str, str]:
     return pod.metadata.namespace, pod.metadata.name
 
 
-def _grants(held: Sequence[tuple[Grant, Pod]]) -> tuple[GrantSpec, ...]:
+def _isolated(world: World, rules: MarketSpec) -> frozenset[tuple[str, str]]:
+    """Return the jobs whose pods lend no cores, by namespace and name."""
+    return frozenset(
+        (job.metadata.namespace, job.metadata.name)
+        for job in world.objects.jobs
+        if (rules.cores.isolated if job.spec.isolated is None else job.spec.isolated)
+    )
+
+
+def _grants(
+    held: Sequence[tuple[Grant, Pod]], isolated: Collection[tuple[str, str]]
+) -> tuple[GrantSpec, ...]:
     """Return the grants of one node, sorted by pod UID."""
     return tuple(
         sorted(
@@ -291,6 +314,7 @@ def _grants(held: Sequence[tuple[Grant, Pod]]) -> tuple[GrantSpec, ...]:
                 pod.metadata.name,
                 max(round(grant.held * MILLI), 1),
                 None if grant.memory is None else max(grant.memory, MIN_MEMORY_GRANT),
+                (grant.namespace, grant.name) in isolated,
             )
             for grant, pod in held
         )

@@ -1,0 +1,116 @@
+"""Pure: lends CPUs whose owners sleep to pods that could use more.
+
+A CPU is lent while all pods that hold it sleep, to one guest at a time. The kernel gives it back at
+once, by weight: a guest has the least weight there is, and who lends has many times that of its
+grant. At the next look the guest leaves.
+
+A weight is of a pod and not of a CPU. So a guest would lose its part of a CPU that it shares with a
+pod that is awake: it leaves such a CPU meanwhile, and is a guest only if it gets more in exchange.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from walras_agent.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from walras_agent.correction import CpuRate
+    from walras_agent.pod_cpus import NodeCpus, PodCpus, WeightRule
+
+_RAISED = 16  # times the weight of its grant, for a pod that lends
+_BOUND = 0.95  # of a quota
+_UNUSED = 0.1  # of a CPU, for which no further one is lent
+_NOTHING = CpuSet()
+
+
+def find_guests(
+    pods: Mapping[str, PodCpus],
+    asleep: Collection[str],
+    wanted: Mapping[str, float],
+    before: Mapping[str, CpuSet],
+) -> dict[str, CpuSet]:
+    """Return all CPUs that each guest may use, by pod UID.
+
+    Guests keep CPUs that they had; others take turns by UID. A CPU that a guest leaves stays with
+    the other pods there.
+
+    Args:
+        pods: CPUs that pods hold; those under measurement neither lend nor borrow.
+        asleep: Pods that lend.
+        wanted: CPUs that pods would use if they had them.
+        before: The last result.
+    """
+    free = _lent(pods, asleep)
+    stay, want = {}, {}
+    for pod in sorted(wanted.keys() & pods.keys()):
+        if pods[pod].limit is None and pod not in asleep:
+            stay[pod] = pods[pod].exclusive | _undisputed(pod, pods, asleep)
+            want[pod] = math.ceil(wanted[pod] - len(stay[pod]) - _UNUSED)
+    borrowed = {
+        pod: _first(before.get(pod, _NOTHING) & free, number) for pod, number in want.items()
+    }
+    free -= CpuSet(cpu for cpus in borrowed.values() for cpu in cpus)
+    while hungry := [pod for pod in want if len(borrowed[pod]) < want[pod]]:
+        for pod in sorted(hungry, key=lambda pod: len(borrowed[pod]))[: len(free)]:
+            borrowed[pod] |= _first(free, 1)
+            free -= borrowed[pod]
+        if not free:
+            break
+    guests = {pod: stay[pod] | cpus for pod, cpus in borrowed.items() if cpus}
+    for pod, cpus in guests.items():
+        if len(cpus) < len(pods[pod].cpus):  # better off without
+            rest = {other: wants for other, wants in wanted.items() if other != pod}
+            return find_guests(pods, asleep, rest, before)
+    return guests
+
+
+def _lent(pods: Mapping[str, PodCpus], asleep: Collection[str]) -> CpuSet:
+    """Return the CPUs that pods hold, all of which lend."""
+    lent, kept = set[int](), set[int]()
+    for pod, holds in pods.items():
+        lends = pod in asleep and holds.limit is None and not holds.isolated
+        (lent if lends else kept).update(holds.exclusive | holds.shared)
+    return CpuSet(lent - kept)
+
+
+def _undisputed(pod: str, pods: Mapping[str, PodCpus], asleep: Collection[str]) -> CpuSet:
+    """Return the shared CPUs of a pod if none of the pods beside it is awake."""
+    shared = pods[pod].shared
+    for other, holds in pods.items():
+        if other != pod and other not in asleep and holds.shared & shared:
+            return _NOTHING
+    return shared
+
+
+def _first(cpus: CpuSet, number: int) -> CpuSet:
+    return CpuSet(sorted(cpus)[: max(number, 0)])
+
+
+def with_guests(node_cpus: NodeCpus, guests: Mapping[str, CpuSet], weights: WeightRule) -> NodeCpus:
+    """Return the same CPUs with those of guests, and the weights of guests and of who lends."""
+    if not guests:
+        return node_cpus
+    everywhere = CpuSet(cpu for cpus in guests.values() for cpu in cpus)
+    pods = dict(node_cpus.pods)
+    for pod, holds in node_cpus.pods.items():
+        if pod in guests:
+            pods[pod] = replace(holds, guest=guests[pod], milliquota=None, milliweight=0)
+        elif holds.limit is None and holds.cpus & everywhere:
+            granted = holds.milliweight
+            if granted is None:
+                granted = weights.milliweight(1000 * len(holds.exclusive), 0)
+            pods[pod] = replace(holds, milliweight=_RAISED * granted)
+    return replace(node_cpus, pods=pods)
+
+
+def wanted_cpus(holds: PodCpus, rate: CpuRate, *, is_guest: bool) -> float:
+    """Return the CPUs that a pod would have used if it had had them."""
+    if is_guest or holds.milliquota is None:
+        return rate.wanted
+    # No thread is seen to wait for time beyond a quota.
+    return rate.wanted + (rate.used > _BOUND * holds.milliquota / 1000)

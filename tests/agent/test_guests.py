@@ -1,0 +1,220 @@
+"""Cores whose owners sleep are used by others, and are back at once when the owners wake."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+from walras_agent.guests import find_guests
+
+from model_kernel import ModelKernel, Stopped
+from model_node import LAYOUT, Node
+from walras_agent.cpuset import CpuSet
+from walras_agent.pod_cpus import PodCpus
+from walras_agent.quota import WEIGHT_FILES
+from walras_agent.restore import restore
+from walras_agent.tree import CgroupFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NONE = CpuSet()
+
+
+def whole(*cpus: int, isolated: bool = False) -> PodCpus:
+    return PodCpus(CpuSet(cpus), NONE, None, None, isolated=isolated)
+
+
+def mixed(shared: int, *own: int) -> PodCpus:
+    return PodCpus(CpuSet(own), CpuSet([shared]), None, 500)
+
+
+def found(
+    pods: dict[str, PodCpus],
+    *,
+    asleep: str,
+    before: dict[str, CpuSet] | None = None,
+    **wanted: float,
+) -> dict[str, str]:
+    guests = find_guests(pods, set(asleep), wanted, before or {})
+    return {pod: str(cpus) for pod, cpus in guests.items()}
+
+
+def test_who_wants_more_gets_as_many_cpus_of_a_sleeper_as_it_wants() -> None:
+    pods = {"a": whole(0, 1), "b": whole(2)}
+    assert found(pods, asleep="a", b=2.5) == {"b": "0-2"}
+    assert found(pods, asleep="a", b=2.0) == {"b": "0,2"}
+    assert found(pods, asleep="a", b=1.05) == {}
+    assert found(pods, asleep="", b=9.0) == {}
+
+
+def test_no_cpu_has_two_guests_and_all_take_turns() -> None:
+    pods = {"a": whole(0, 1, 2), "b": whole(3), "c": whole(4)}
+    assert found(pods, asleep="a", b=9.0, c=9.0) == {"b": "0,2-3", "c": "1,4"}
+    assert found(pods, asleep="a", b=2.0, c=9.0) == {"b": "0,3", "c": "1-2,4"}
+
+
+def test_guests_stay_where_they_are() -> None:
+    pods = {"a": whole(0, 1), "b": whole(2), "c": whole(3)}
+    before = {"b": CpuSet([1, 2])}
+    assert found(pods, asleep="a", before=before, b=2.0, c=2.0) == {"b": "1-2", "c": "0,3"}
+
+
+def test_isolated_pods_lend_nothing_and_measured_ones_neither_lend_nor_borrow(
+    tmp_path: Path,
+) -> None:
+    pods = {"a": whole(0, isolated=True), "b": whole(1)}
+    assert found(pods, asleep="a", b=2.0) == {}
+    node = Lenders(tmp_path, 2)
+    assert node.guests() == {"b": CpuSet([0, 1])}
+    node.step(a=1)
+    assert node.guests() == {}
+    node.step(b=1)
+    assert node.guests() == {}
+
+
+def test_a_shared_cpu_is_lent_while_all_sleep_that_hold_it() -> None:
+    pods = {"a": mixed(0), "b": mixed(0), "c": whole(1)}
+    assert found(pods, asleep="ab", c=2.0) == {"c": "0-1"}
+    assert found(pods, asleep="a", c=2.0) == {}
+
+
+def test_who_shares_with_a_sleeper_stays_and_who_shares_with_one_awake_leaves() -> None:
+    pods = {"a": mixed(1, 0), "b": mixed(1)}
+    assert found(pods, asleep="a", b=2.0) == {"b": "0-1"}
+    pods["c"] = mixed(1)
+    assert found(pods, asleep="a", b=2.0, c=0.5) == {"b": "0"}
+    assert found(pods, asleep="a", b=2.0, c=2.0) == {"b": "0"}
+
+
+def test_who_would_leave_more_than_it_gets_is_no_guest() -> None:
+    spanning = PodCpus(NONE, CpuSet([1, 2]), None, 1400)
+    pods = {"a": whole(0), "b": spanning, "c": mixed(1)}
+    assert found(pods, asleep="a", b=4.0, c=1.0) == {"c": "0"}
+
+
+class Lenders:
+    """A node of three CPUs: a and b have one core each, c a half; b wants two, and a sleeps."""
+
+    def __init__(self, folder: Path, version: Literal[1, 2]) -> None:
+        self.kernel = ModelKernel(version)
+        self.kernel.offline(range(3, 8))
+        self.node = Node(self.kernel, folder, online=CpuSet([0, 1, 2]))
+        for uid in "abc":
+            self.node.start_pod(uid)
+        self.before = self.texts()
+        self.node.plan(a=1000, b=1000, c=500)
+        self.node.step()
+        self.use(b=1.0)
+        for _ in range(4):
+            self.step()
+
+    def use(self, **cpus: float) -> None:
+        """Let pods use CPUs; c always wants a little, and b waits for more."""
+        self.node.use(c=0.3, **cpus)
+        if self.kernel.version == 2:
+            self.kernel.use(self.node.pod("b"), cpus["b"], waited=0.5)
+        else:  # the model has no threads whose waiting could be read
+            self.kernel.use(self.node.pod("b"), cpus["b"] + 0.5)
+
+    def step(self, **limits: int) -> None:
+        status = self.node.step(1.0, **limits)
+        assert status.is_enforced, status.failures
+        assert status.repaired == ()
+        for pod in status.pods:
+            assert pod.cpus is not None
+            assert len(pod.cpus) == 1, "borrowed CPUs are not in a status"
+
+    def texts(self) -> tuple[dict[CgroupFile, str], dict[str, CpuSet]]:
+        """Return the CPUs and weights of all groups of pods, and the weights of classes."""
+        weight = WEIGHT_FILES[self.kernel.version]
+        pods = LAYOUT.scan(self.kernel)
+        settings = [CgroupFile("cpu", group, weight) for group in LAYOUT.classes]
+        settings += [CgroupFile("cpu", pod.group, weight) for pod in pods]
+        weights = {setting: self.kernel.read(setting) for setting in settings}
+        return weights, self.node.everybody()
+
+    def weight(self, uid: str) -> int:
+        setting = CgroupFile("cpu", self.node.pod(uid), WEIGHT_FILES[self.kernel.version])
+        return int(self.kernel.read(setting))
+
+    def guests(self) -> dict[str, CpuSet]:
+        """Return the CPUs of pods that have more than one."""
+        cpus = {uid: self.node.cpus(self.node.container(uid)) for uid in "abc"}
+        return {uid: each for uid, each in cpus.items() if len(each) > 1}
+
+
+@pytest.fixture(params=[1, 2])
+def lenders(request: pytest.FixtureRequest, tmp_path: Path) -> Lenders:
+    return Lenders(tmp_path, request.param)
+
+
+def test_a_guest_weighs_nothing_beside_who_lends(lenders: Lenders) -> None:
+    assert set(lenders.guests()) == {"b"}
+    assert lenders.weight("b") <= 2
+    assert lenders.weight("a") > 200 * lenders.weight("b")
+
+
+def test_who_wakes_has_its_cores_back_and_does_not_lend_again_soon(lenders: Lenders) -> None:
+    lenders.use(a=0.5, b=1.0)
+    lenders.step()
+    lenders.step()
+    assert lenders.guests() == {}
+    weights = [
+        CgroupFile("cpu", lenders.node.pod(uid), WEIGHT_FILES[lenders.kernel.version])
+        for uid in "ab"
+    ]
+    assert [lenders.kernel.read(each) for each in weights] == [
+        lenders.before[0][each] for each in weights
+    ]
+    lenders.use(b=1.0)
+    for _ in range(8):
+        lenders.step()
+        assert lenders.guests() == {}
+    for _ in range(8):
+        lenders.step()
+    assert set(lenders.guests()) == {"b"}
+
+
+def test_a_guest_that_needs_no_more_leaves(lenders: Lenders) -> None:
+    lenders.use(b=0.2)
+    lenders.step()
+    lenders.step()
+    assert lenders.guests() == {}
+
+
+def test_a_restarted_agent_knows_whose_the_cores_are(lenders: Lenders) -> None:
+    owned = lenders.node.cpus(lenders.node.container("a"))
+    lenders.node.start_agent()
+    lenders.node.plan(a=1000, b=1000, c=500)
+    lenders.step()
+    assert lenders.guests() == {}
+    assert lenders.node.cpus(lenders.node.container("a")) == owned
+
+
+def test_a_core_that_gets_another_owner_loses_its_guest_first(lenders: Lenders) -> None:
+    lenders.node.start_pod("d")
+    lenders.node.plan(b=1000, c=500, d=1000)
+    lenders.node.step()
+    assert lenders.guests() == {}
+    assert len(lenders.node.cpus(lenders.node.container("d"))) == 1
+
+
+@pytest.mark.parametrize("writes", range(12))
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_agent_that_ends_at_any_moment_leaves_all_to_be_put_back(
+    version: Literal[1, 2], writes: int, tmp_path: Path
+) -> None:
+    lenders = Lenders(tmp_path, version)
+    lenders.use(a=0.5, b=1.0)
+    lenders.kernel.stop_after(writes)
+    try:
+        for _ in range(20):
+            lenders.step()
+    except Stopped:
+        pass
+    lenders.kernel.go_on()
+    lenders.node.start_agent()
+    restore(lenders.node.journal, lenders.kernel, possible=CpuSet(range(8)))
+    assert lenders.texts() == lenders.before
+    assert dict(lenders.node.journal.originals) == {}
