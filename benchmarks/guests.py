@@ -78,8 +78,7 @@ def measure(guests: int, seconds: float) -> Loss:
     with closing(JobPlacer(run, groups)) as placer:
         try:
             owner, guest = placer.open("owner"), placer.open("guest")
-            for _ in range(guests):
-                programs.append(start(guest, SPIN))
+            programs.extend(start(guest, SPIN) for _ in range(guests))
             programs.append(start(owner, OWNER, str(seconds)))
             lend(placer, owner, guest, is_wanted=guests > 0)
             answer, _ = programs[-1].communicate("go\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.quota import WEIGHT_FILES
 from walras_agent.restore import restore
 from walras_agent.tree import CgroupFile
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ORIGINAL = "7"
 
@@ -138,6 +135,23 @@ def test_an_agent_that_ends_before_any_correction_leaves_all_to_be_put_back(
     two.node.start_agent()
     restore(two.node.journal, two.node.kernel)
     assert set(two.weights().values()) == {int(ORIGINAL)}
+
+
+def test_a_correction_is_one_durable_write(two: TwoCores, monkeypatch: pytest.MonkeyPatch) -> None:
+    short(two, looks=1)
+    two.node.now += 2.0
+    two.node.kernel.elapse(2.0)
+    written: list[Path] = []
+    replace = Path.replace
+
+    def counted(path: Path, target: Path) -> Path:
+        written.append(target)
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", counted)
+    groups = {setting.group for setting, _ in two.node.agent.correct(two.node.now)}
+    assert groups >= {two.node.pod("a"), two.node.pod("b"), *LAYOUT.classes}
+    assert len(written) == 1
 
 
 def test_a_pod_that_others_keep_writing_to_is_left_to_the_next_pass(two: TwoCores) -> None:
