@@ -102,9 +102,9 @@ def values(node: Node) -> dict[str, Any]:
 
     Walras itself requests no CPU, since what it requests is off the market, and there may be but
     two. One core always stays shared: where there are more than two, let it be the reserve.
-    Programs of a core and more share none, so that it can be seen whose a CPU is.
+    Programs of a core and more share none, and nobody lends, so that it can be seen whose a CPU is.
     """
-    cores = {"reservedCores": int(CPUS > 2), "wholeCores": True}
+    cores = {"reservedCores": int(CPUS > 2), "wholeCores": True, "isolated": True}
     nothing = {"requests": {"cpu": "0", "memory": "32Mi"}}
     return {
         "image": {"registry": "localhost"},

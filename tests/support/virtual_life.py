@@ -38,7 +38,7 @@ class Life:
         self.groups = self.node.cgroups.containers()
         self.groups = {name: group for name, group in self.groups.items() if name in self.before}
         chosen = values(self.node)
-        cores = {"reservedCores": reserved, "memoryNodes": "local"}
+        cores = {"reservedCores": reserved, "memoryNodes": "local", "isolated": True}
         chosen["market"]["spec"]["cores"] = cores
         chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 10, "repeats": 1}
         chosen["operator"]["leaseSeconds"] = 60
