@@ -134,8 +134,8 @@ class CpuEnforcer:
 
     @property
     def competing(self) -> bool:
-        """Whether pods were short of time on shared CPUs, or could have been."""
-        return self._time.competing
+        """Whether pods were short of CPU time, or could have been, or use the CPUs of others."""
+        return self._time.competing or self._time.guests_due or bool(self._time.guests)
 
     @property
     def pause(self) -> float:

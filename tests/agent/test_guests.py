@@ -176,6 +176,18 @@ def test_who_wakes_has_its_cores_back_and_does_not_lend_again_soon(lenders: Lend
     assert set(lenders.guests()) == {"b"}
 
 
+def test_the_agent_looks_on_while_there_is_a_guest_though_nobody_wants_more(
+    lenders: Lenders,
+) -> None:
+    lenders.use(a=0.5, b=0.2)  # less than it bought, so it is no guest any more
+    lenders.node.now += 1.0
+    lenders.kernel.elapse(1.0)
+    assert lenders.node.agent.competing
+    lenders.node.agent.correct(lenders.node.now)
+    assert lenders.node.agent.competing
+    assert lenders.node.agent.guests_due
+
+
 def test_a_guest_that_needs_no_more_leaves(lenders: Lenders) -> None:
     lenders.use(b=0.2)
     lenders.step()

@@ -199,6 +199,38 @@ def test_weights_of_pods_that_compete_are_corrected_between_passes(machine: Mach
     assert tree.read(weight) == original
 
 
+def test_a_core_is_lent_between_passes_and_an_agent_that_is_killed_meanwhile_loses_nothing(
+    machine: Machine,
+) -> None:
+    """The agent passes over the node once an hour here, or when others change something."""
+    owner = machine.pods.start("aa")
+    guest = machine.pods.start("bb", "sh", "-c", "while :; do :; done")
+    machine.pods.start("bb", "sh", "-c", "while :; do :; done", number=1)
+    before, core = allowed(guest), Topology.read().cores()[0]
+    tree = machine.pods.tree
+    weight = CgroupFile("cpu", pod_group(machine.pods.layout, "bb"), WEIGHT_FILES[tree.version])
+    original = tree.read(weight)
+    machine.want(aa="1", bb="0.5")
+    with machine.running() as process:
+        assert eventually(machine.enforced)
+        assert eventually(lambda: core <= allowed(guest), pause=0.2)
+        assert allowed(owner) == core
+        assert machine.enforced()
+        process.kill()
+        process.wait()
+        assert core <= allowed(guest)
+        assert int(tree.read(weight)) <= 2
+    with machine.running():
+        assert eventually(lambda: not core & allowed(guest), pause=0.01)
+        assert eventually(lambda: core <= allowed(guest), pause=0.2)
+        machine.pods.start("aa", "sh", "-c", "while :; do :; done", number=1)
+        assert eventually(lambda: not core & allowed(guest), pause=0.01)
+        assert allowed(owner) == core
+    assert machine.call("restore").returncode == 0
+    assert tree.read(weight) == original
+    assert allowed(guest) == before
+
+
 def test_http_answers_tell_the_truth(machine: Machine) -> None:
     machine.pods.start("aa", "sh", "-c", "while :; do :; done")
     machine.pods.start("bb")
