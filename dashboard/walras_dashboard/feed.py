@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from walras_service.reflector import Reflector
-
 from walras_api.contract import GROUP
+from walras_service.reflector import Reflector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

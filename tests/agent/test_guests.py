@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import pytest
-from walras_agent.guests import find_guests
 
 from model_kernel import ModelKernel, Stopped
 from model_node import LAYOUT, Node
 from walras_agent.cpuset import CpuSet
+from walras_agent.guests import find_guests
 from walras_agent.pod_cpus import PodCpus
 from walras_agent.quota import WEIGHT_FILES
 from walras_agent.restore import restore

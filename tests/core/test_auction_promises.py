@@ -266,7 +266,7 @@ def test_what_is_met_is_held_in_thousandths_and_pages(snapshot: Snapshot, policy
         assert budget[each.name] == pytest.approx(each.entitled_cores)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(clusters(), st.sampled_from([CORES, BOTH]))
 def test_minimums_move_the_money_of_their_users_and_nothing_else(
     snapshot: Snapshot, policy: Policy

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from walras.byte_text import format_bytes
 from walras.clearing import clear
 from walras.division.memory import PAGE
 from walras.market.snapshot import (
@@ -27,6 +26,7 @@ from walras.market.snapshot import (
 )
 from walras.mechanisms.karma.ledger import INITIAL_CREDITS, LARGEST_BALANCE, UNIT, Ledger
 from walras.mechanisms.karma.record import MOST_LOANS
+from walras.numerics.byte_text import format_bytes
 from walras_api.entitlement import MOST_LOANS as STATUS_LISTS
 
 if TYPE_CHECKING:

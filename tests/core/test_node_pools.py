@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from walras.analysis.node_pools import NodePool, node_pools, recommend
+from walras.analysis.pool_effects import WITHOUT_VALUES
 from walras.clearing import clear
 from walras.market.snapshot import (
     MOST_POOLS,
@@ -23,7 +24,6 @@ from walras.market.snapshot import (
     PoolPrices,
     Snapshot,
 )
-from walras.pool_effects import WITHOUT_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

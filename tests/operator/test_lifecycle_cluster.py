@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from walras_operator.lead.lease_object import LeaseObject
 
 from operator_cluster import CRDS, DEFINITIONS, OURS_PATH, OperatorCluster
 from played_agents import PlayedAgent
 from real_cluster import KUBECONFIG, needs_cluster
 from waiting import eventually
+from walras_operator.lead.lease_object import LeaseObject
 from walras_operator.lifecycle import definitions
 from walras_operator.lifecycle.lease_takeover import LeaseTakeover
 from walras_service.kinds import OURS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from walras.analysis.node_pools import NodePool, NodePools, node_pools
-from walras.pool_effects import NodesEffect, UserChange
+from walras.analysis.pool_effects import NodesEffect, UserChange
 from walras_api.assembly import policy_of, pool_prices_of
 from walras_api.market import MarketStatus
 from walras_operator.decide.pool_averages import TIME_CONSTANT, PoolAverages

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from walras_operator.decide.workload_owners import pods_controllers, unread_owners
 
 from counted_calls import calls_of
 from walras_api.cluster import OwnerReference, Pod
 from walras_api.kinds import MarketJob
 from walras_api.selection import OwnerKey
 from walras_operator.decide.workload_jobs import workload_jobs
+from walras_operator.decide.workload_owners import pods_controllers, unread_owners
 from whole_decisions import decide
 from worlds import (
     condition,

@@ -16,7 +16,6 @@ import pytest
 from kubernetes.client import Configuration
 from urllib3 import HTTPResponse
 from urllib3.exceptions import ReadTimeoutError
-from walras_service.reflector import Reflector
 
 from played_api import PlayedApi
 from waiting import eventually
@@ -24,6 +23,7 @@ from walras_service import reflector
 from walras_service.api import Api
 from walras_service.api_errors import ApiError
 from walras_service.kinds import NAMESPACES, OURS, PODS
+from walras_service.reflector import Reflector
 from worlds import pod
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from walras.byte_text import format_bytes
+from walras.numerics.byte_text import format_bytes
 
 
 def decimal(value: float | None, digits: int = 2) -> str:

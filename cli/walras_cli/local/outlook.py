@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras.deadline_reasons import way_out, why_not_reserved
+from walras.outcome.deadline_reasons import way_out, why_not_reserved
 
 if TYPE_CHECKING:
     from walras.market.plan import DeadlineOutcome

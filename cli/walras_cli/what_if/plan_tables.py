@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from walras.byte_text import format_bytes
+from walras.numerics.byte_text import format_bytes
 from walras_cli.cluster.explain.render_pools import render_pools
 from walras_cli.output import RULED_STYLE
 from walras_cli.what_if.change_tables import render_change

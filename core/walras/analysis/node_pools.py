@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from walras.analysis.pool_effects import WITHOUT_VALUES, NodesEffect, UserChange
 from walras.clearing import in_canonical_order
 from walras.division.auctions import PricingError
 from walras.division.interference import lower_fractions
@@ -36,7 +37,6 @@ from walras.market.bounds import bounds_of
 from walras.market.snapshot import MOST_POOLS, MOST_USERS, PoolPrices, identity
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.market import AmdahlMarket
-from walras.pool_effects import WITHOUT_VALUES, NodesEffect, UserChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

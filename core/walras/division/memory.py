@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras.byte_text import format_bytes
 from walras.market.admission import divide_by_shares, leaves_of
 from walras.market.plan import MemoryOutcome
 from walras.mechanisms.karma.baselines import share_max_min, share_strictly
 from walras.mechanisms.karma.ledger import Ledger
 from walras.mechanisms.karma.quantum import allocate
 from walras.mechanisms.karma.record import SettledQuantum, accounts_of
+from walras.numerics.byte_text import format_bytes
 from walras.numerics.segments import group
 from walras.numerics.water_filling import water_fill
 

@@ -19,10 +19,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras_service.reflector import Reflector, some_minutes
-
 from walras_agent.daemon.plans import PlanWithdrawn, parse_plan
 from walras_service.kinds import OURS
+from walras_service.reflector import Reflector, some_minutes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

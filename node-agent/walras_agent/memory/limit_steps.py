@@ -37,7 +37,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from walras.byte_text import format_bytes
+from walras.numerics.byte_text import format_bytes
 from walras_agent.memory.pressure import Tolerance, headroom, memory_shortage
 from walras_agent.memory.stats import UNLIMITED, limit_text
 from walras_agent.observe import SUBGROUP

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from walras.byte_text import format_bytes
+from walras.numerics.byte_text import format_bytes
 from walras_agent.backoff import BACKING_OFF, Backoff
 from walras_agent.cpuset import CpuSet
 from walras_agent.moves import plan_resize

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras.byte_text import format_bytes
+from walras.numerics.byte_text import format_bytes
 from walras_agent.memory.stats import limit_text
 
 if TYPE_CHECKING:

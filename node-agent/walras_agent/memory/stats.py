@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from walras.byte_text import format_bytes
+from walras.numerics.byte_text import format_bytes
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:

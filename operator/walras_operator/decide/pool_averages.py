@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from walras.analysis.node_pools import NodePool, NodePools
-    from walras.pool_effects import NodesEffect, UserChange
+    from walras.analysis.pool_effects import NodesEffect, UserChange
 
 TIME_CONSTANT = 600.0
 """Seconds after which a change of a signal shows by 63 %."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from walras.pool_effects import WITHOUT_VALUES, NodesEffect, UserChange
+from walras.analysis.pool_effects import WITHOUT_VALUES, NodesEffect, UserChange
 from walras_view.figures import amount, number, ready_condition
 from walras_view.notes import headline_of
 

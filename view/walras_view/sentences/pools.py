@@ -9,7 +9,7 @@ from walras_view.text import memory
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from walras.pool_effects import NodesEffect, UserChange
+    from walras.analysis.pool_effects import NodesEffect, UserChange
     from walras_view.explain.pools import PoolExplanation
 
 

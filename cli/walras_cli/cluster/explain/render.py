@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from walras.byte_text import format_bytes
+from walras.numerics.byte_text import format_bytes
 from walras_cli.cluster.top.tables import STYLE, state
 from walras_view.sentences.job import (
     auction_weights,

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.analysis.forecast import expected_speedup
-from walras.deadline_reasons import way_out, why_not_reserved
 from walras.market.snapshot import Job
+from walras.outcome.deadline_reasons import way_out, why_not_reserved
 from walras.speedup.work_left import MOST_WORK
 from walras_api.market_job import MOST_UNDERWAY, DeadlineReport
 from walras_operator.decide.allocations import MILLI

@@ -39,9 +39,7 @@ def way_out(outcomes: Sequence[DeadlineOutcome]) -> str:
     if "Crowded" in states:
         return "move spec.deadline, or move the pod to another node"
     if "Forecast" in states:
-        return (
-            "move spec.deadline, or choose a mechanism that reserves cores (AmdahlBidding)"
-        )
+        return "move spec.deadline, or choose a mechanism that reserves cores (AmdahlBidding)"
     return (
         f"raise the shares of Entitlement {outcomes[0].entitlement}, move spec.deadline, or stop "
         f"other jobs of the entitlement"
