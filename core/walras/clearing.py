@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.division.deadlines import with_deadlines
+from walras.division.deadlines.keep import with_deadlines
 from walras.division.holdings import THOUSANDTH, hold
 from walras.division.hysteresis import apply_hysteresis
 from walras.division.interference import lower_fractions

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from examples import examples
 from walras.analysis.forecast import expected_speedup, forecast
 from walras.clearing import clear
-from walras.division.deadlines import LEEWAY, cores_for, cores_needed, reservation
+from walras.division.deadlines.need import cores_for, cores_needed, reservation
+from walras.division.deadlines.reserve import LEEWAY
 from walras.market.snapshot import (
     Bid,
     Deadline,
