@@ -14,7 +14,7 @@ from walras_api.contract import API_VERSION, GROUP, NAMESPACED_KINDS, PLURALS, V
 from walras_api.entitlement import EntitlementStatus
 from walras_api.kinds import EntitlementObject, Market, MarketJob, SpeedupProfile
 from walras_api.market import MarketStatus
-from walras_api.market_job import MarketJobStatus
+from walras_api.market_job_status import MarketJobStatus
 from walras_api.node_allocation import NodeAllocation, NodeAllocationStatus
 from walras_api.schema import described, spec_schema, status_schema
 from walras_api.speedup_profile import SpeedupProfileStatus

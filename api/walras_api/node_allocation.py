@@ -8,11 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from walras_api.fields import Cores, Name, NotNegativeInt, PositiveBytes, PositiveInt, Unique
-from walras_api.market_job import (  # noqa: TC001 - pydantic reads them
-    CounterFile,
-    HttpCounter,
-    ProgressSource,
-)
+from walras_api.market_job import CounterFile, HttpCounter, ProgressSource  # noqa: TC001 - pydantic reads them
 from walras_api.model import Model, Resource, Rule
 from walras_api.status import Condition, Status, Time
 

@@ -15,7 +15,7 @@ from walras_api import cluster, kinds
 from walras_api.contract import LOCAL_RUN_LABEL, MARKET_NAME
 from walras_api.entitlement import EntitlementStatus
 from walras_api.market import MarketStatus
-from walras_api.market_job import MarketJobStatus
+from walras_api.market_job_status import MarketJobStatus
 from walras_api.node_allocation import NodeAllocation, NodeAllocationStatus
 from walras_api.parse import ResourceError, parse_allocation, parse_object
 from walras_cli.documents import InputError, read

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 from walras_api.contract import MARKET_NAME
 from walras_api.entitlement import EntitlementStatus
 from walras_api.market import MarketStatus
-from walras_api.market_job import MarketJobStatus
+from walras_api.market_job_status import MarketJobStatus
 from walras_api.node_allocation import NodeAllocationStatus
 from walras_api.parse import ResourceError, parse_object
 from walras_api.speedup_profile import SpeedupProfile

@@ -14,7 +14,7 @@ from rich.console import Console
 from examples import examples
 from seen import decided, seen
 from walras_api.contract import COLOCATION_GATE
-from walras_api.market_job import MarketJobStatus, PodColocation
+from walras_api.market_job_status import MarketJobStatus, PodColocation
 from walras_cli.cluster.explain.render import render_job, render_user
 from walras_cli.cluster.report.owed import owed_of
 from walras_view.explain.job import explain_job

@@ -22,12 +22,7 @@ from walras_api.market import (
     MarketStatus,
     NodePrice,
 )
-from walras_api.market_job import (
-    MOST_PODS,
-    MOST_RUNS,
-    MOST_UNDERWAY,
-    RunsReport,
-)
+from walras_api.market_job_status import MOST_PODS, MOST_RUNS, MOST_UNDERWAY, RunsReport
 from walras_api.node_allocation import GrantStatus, NodeAllocationStatus
 from walras_api.status import Condition, Status, decimals
 

@@ -17,7 +17,7 @@ from examples import examples
 from walras.analysis.forecast import expected_speedup
 from walras.market.snapshot import Job
 from walras.speedup.work_left import RunPart
-from walras_api.market_job import MOST_PARTS
+from walras_api.market_job_status import MOST_PARTS
 from walras_operator.decide.deadlines.progress import (
     CounterSample,
     PodHolding,

@@ -20,7 +20,7 @@ from walras.market.snapshot import CoreMechanism, MemoryMechanism
 from walras_api.assembly import Objects
 from walras_api.entitlement import EntitlementStatus
 from walras_api.market import MarketStatus
-from walras_api.market_job import MarketJobStatus
+from walras_api.market_job_status import MarketJobStatus
 from walras_api.node_allocation import MIN_MEMORY_GRANT
 from walras_api.speedup_profile import SpeedupProfileStatus
 from walras_operator.decide import decision

@@ -13,12 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission import admit, read_definitions, schema_of
-from walras_api.market_job import (
-    MOST_RUNS,
-    MOST_SECONDS,
-    MOST_UNDERWAY,
-    WHOLE_SHARE,
-)
+from walras_api.market_job_status import MOST_RUNS, MOST_SECONDS, MOST_UNDERWAY, WHOLE_SHARE
 from walras_operator.decide.runs.lifetimes import ENDED_WITHOUT_RUN, PodEnd, read_end, seconds_of
 from walras_operator.decide.runs.run_record import runs_without_grants
 from walras_operator.decide.runs.tally import HeldShares, Tally

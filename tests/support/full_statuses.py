@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from walras_api.entitlement import EntitlementStatus
 from walras_api.market import MarketStatus
-from walras_api.market_job import MarketJobStatus
+from walras_api.market_job_status import MarketJobStatus
 from walras_api.node_allocation import NodeAllocationStatus
 from walras_api.speedup_profile import SpeedupProfileStatus
 from walras_api.status import Status

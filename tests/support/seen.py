@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from walras_api.entitlement import EntitlementStatus
 from walras_api.market import MarketStatus
-from walras_api.market_job import MarketJobStatus
+from walras_api.market_job_status import MarketJobStatus
 from walras_api.node_allocation import NodeAllocationStatus
 from walras_view.facts import ApiObject, Facts, Leases
 from whole_decisions import decide

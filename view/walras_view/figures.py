@@ -10,7 +10,7 @@ from walras_view.facts import Used
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from walras_api.market_job import MarketJobStatus, PodOutcome
+    from walras_api.market_job_status import MarketJobStatus, PodOutcome
     from walras_view.facts import ApiObject, Facts
 
 UNIT = CoresPolicy().unit

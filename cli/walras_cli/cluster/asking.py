@@ -14,7 +14,7 @@ from urllib.parse import quote
 from walras_api.contract import AGENT_LEASES, MARKET_NAME, OPERATOR
 from walras_api.entitlement import EntitlementStatus
 from walras_api.market import MarketStatus
-from walras_api.market_job import MarketJobStatus
+from walras_api.market_job_status import MarketJobStatus
 from walras_api.node_allocation import NodeAllocationStatus
 from walras_cli.cluster.connection import (
     CONNECTIONS,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from walras.market.plan import BidOutcome, Grant, Plan
     from walras_api.job_inputs import Name
-    from walras_api.market_job import PodColocation
+    from walras_api.market_job_status import PodColocation
     from walras_operator.decide.conditions import ConditionState, Problem
     from walras_operator.decide.enforcement import Enforcement
     from walras_operator.decide.validation import Validated

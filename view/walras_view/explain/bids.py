@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from walras.analysis.bid_curve import BidPoint
-    from walras_api.market_job import MarketJobStatus, PodOutcome
+    from walras_api.market_job_status import MarketJobStatus, PodOutcome
     from walras_view.facts import ApiObject, Facts
 
 _KEPT = 0.001

@@ -14,7 +14,7 @@ from walras_view.figures import amount, held, number, ready_condition
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from walras_api.market_job import (
+    from walras_api.market_job_status import (
         AuctionReport,
         MarketJobStatus,
         PodOutcome,

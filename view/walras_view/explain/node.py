@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from walras_api.cluster import Pod
-    from walras_api.market_job import PodOutcome
+    from walras_api.market_job_status import PodOutcome
     from walras_view.facts import Facts
 
 

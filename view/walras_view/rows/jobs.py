@@ -13,7 +13,7 @@ from walras_view.figures import amount, held, number, ready_condition, total, us
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from walras_api.market_job import MarketJobStatus, PodOutcome
+    from walras_api.market_job_status import MarketJobStatus, PodOutcome
     from walras_view.facts import ApiObject, Facts
 
 

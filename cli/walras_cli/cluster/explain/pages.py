@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from walras_api.cluster import Pod
-    from walras_api.market_job import MarketJobStatus
+    from walras_api.market_job_status import MarketJobStatus
     from walras_cli.cluster.connection import Cluster
 
 Explanation = JobExplanation | UserExplanation | NodeExplanation | ClusterExplanation

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from walras_api.market_job import PodColocation
+from walras_api.market_job_status import PodColocation
 from walras_operator.decide.numbers import figure
 
 if TYPE_CHECKING:

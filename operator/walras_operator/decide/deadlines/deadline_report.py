@@ -15,7 +15,7 @@ from walras.analysis.forecast import expected_speedup
 from walras.market.snapshot import Job
 from walras.outcome.deadline_reasons import way_out, why_not_reserved
 from walras.speedup.work_left import MOST_WORK
-from walras_api.market_job import MOST_UNDERWAY, DeadlineReport
+from walras_api.market_job_status import MOST_UNDERWAY, DeadlineReport
 from walras_operator.decide.allocations import MILLI
 from walras_operator.decide.conditions import ConditionState, Problem, conditions_of, fails, holds
 from walras_operator.decide.deadlines.progress import PodHolding

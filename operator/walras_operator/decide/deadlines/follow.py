@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from walras.market.snapshot import Deadline
 from walras.speedup.work_left import WorkLeft, deadline_time, left_by_profile
 from walras_api.job_inputs import profile_of
-from walras_api.market_job import MOST_UNDERWAY, full_size
+from walras_api.market_job import full_size
+from walras_api.market_job_status import MOST_UNDERWAY
 from walras_api.node_allocation import CounterRequest, is_address
 from walras_api.speedup_profile import samples_of
 from walras_operator.decide.conditions import listed

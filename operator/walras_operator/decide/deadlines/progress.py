@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from walras.speedup.work_left import MOST_WORK, RunPart, left_by_counter, merged, rate_of
-from walras_api.market_job import MOST_PARTS, CountedPart, PodWork
+from walras_api.market_job_status import MOST_PARTS, CountedPart, PodWork
 from walras_api.status import decimals
 from walras_operator.decide.numbers import LARGEST, thousandths
 from walras_operator.decide.runs.lifetimes import seconds_of

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras_api.auction_weights import finished_runs, records_runs, run_of
 from walras_api.fields import DECIMAL
-from walras_api.market_job import (
+from walras_api.market_job_status import (
     MOST_RUNS,
     MOST_SECONDS,
     MOST_UNDERWAY,

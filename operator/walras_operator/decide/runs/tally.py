@@ -11,12 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras_api.market_job import (
-    MOST_SECONDS,
-    WHOLE_SHARE,
-    FinishedRun,
-    RunUnderway,
-)
+from walras_api.market_job_status import MOST_SECONDS, WHOLE_SHARE, FinishedRun, RunUnderway
 from walras_operator.decide.runs.lifetimes import seconds_of
 from walras_service.times import rfc3339
 

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from walras_api.auction_weights import recorded_runs, weights_of
-from walras_api.market_job import (
+from walras_api.market_job_status import (
     MOST_PODS,
     AuctionReport,
     MarketJobStatus,

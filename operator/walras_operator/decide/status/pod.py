@@ -1,6 +1,6 @@
 """Pure: compute the result for one pod of a MarketJob: what it got, at which price, and why.
 
-A result is a `walras_api.market_job.PodOutcome` as a document for the API server. A large
+A result is a `walras_api.market_job_status.PodOutcome` as a document for the API server. A large
 cluster has many pods, so their results are not built as models, which would be checked and then
 written as JSON and read again.
 """
