@@ -297,7 +297,7 @@ def _key(grant: Grant) -> tuple[str, str, str]:
 
 
 def _cores(grant: Grant) -> tuple[float, float]:
-    return grant.cores, grant.held
+    return grant.bought, grant.held
 
 
 def _differ(one: tuple[float, float] | None, other: tuple[float, float] | None) -> bool:
@@ -330,7 +330,7 @@ def _division(cleared: Cleared, moved: frozenset[tuple[str, str, str]]) -> Divid
                 name=each.name,
                 pod=each.pod,
                 node=each.node,
-                bought=each.cores,
+                bought=each.bought,
                 held=each.held,
                 speedup=each.speedup,
             )

@@ -165,7 +165,7 @@ def test_who_was_seen_to_gain_by_cores_bids_for_cores() -> None:
     )
     assert isinstance(rules, Market)
     plan = clear(assemble(objects).snapshot, policy_of(rules.spec))
-    cores = {grant.name: grant.cores for grant in plan.grants}
+    cores = {grant.name: grant.bought for grant in plan.grants}
     granted = {grant.name: grant.memory or 0 for grant in plan.grants}
     assert cores["a"] > cores["b"]
     assert granted["a"] < granted["b"]

@@ -65,7 +65,7 @@ def test_a_job_is_one_bidder_however_many_pods_it_has() -> None:
     """Two jobs of one user with equal budgets: one has two pods, and no more money for that."""
     jobs = (job("j", pod="j-0"), job("j", pod="j-1"), job("k"))
     plan = clear(market(*jobs), CORES)
-    assert [grant.cores for grant in plan.grants] == pytest.approx([7.5, 7.5, 15])
+    assert [grant.bought for grant in plan.grants] == pytest.approx([7.5, 7.5, 15])
     assert {name: each.budget for name, each in bids(plan).items()} == pytest.approx(
         {"j": 15, "k": 15}
     )
@@ -76,7 +76,7 @@ def test_a_job_on_several_nodes_divides_its_budget_among_them() -> None:
     nodes = Node("n", 30), Node("m", 10)
     jobs = (job("j", "x", "n", pod="j-0"), job("j", "x", "m", pod="j-1"), job("k", "y", "n"))
     plan = clear(market(*jobs, nodes=nodes), CORES)
-    cores = {(grant.pod, grant.node): grant.cores for grant in plan.grants}
+    cores = {(grant.pod, grant.node): grant.bought for grant in plan.grants}
     assert cores["j-1", "m"] == 10
     assert cores["j-0", "n"] == pytest.approx(15)
     assert bids(plan)["j"].utility == pytest.approx(25 / 40)
@@ -279,8 +279,8 @@ def test_minimums_move_the_money_of_their_users_and_nothing_else(
         for each in snapshot.jobs
     )
     again = clear(replace(snapshot, jobs=plain), policy)
-    assert [grant.cores for grant in again.grants] == pytest.approx(
-        [grant.cores for grant in plan.grants], rel=1e-3, abs=1e-3
+    assert [grant.bought for grant in again.grants] == pytest.approx(
+        [grant.bought for grant in plan.grants], rel=1e-3, abs=1e-3
     )
 
 

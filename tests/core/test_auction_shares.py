@@ -36,7 +36,7 @@ def market(*jobs: Job, shares: tuple[int, int] = (4, 1)) -> Snapshot:
 
 
 def cores(plan: Plan) -> dict[str, float]:
-    return {grant.name: grant.cores for grant in plan.grants}
+    return {grant.name: grant.bought for grant in plan.grants}
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_the_papers_two_users_trade_where_each_gains() -> None:
     plan = clear(alice_and_bob())
     assert plan.converged
     assert plan.residual <= 1e-6
-    assert [grant.cores for grant in plan.grants] == pytest.approx(
+    assert [grant.bought for grant in plan.grants] == pytest.approx(
         [1.3363738, 8.6806897, 8.6636262, 1.3193103], abs=1e-5
     )
     # The odd thousandth of each node goes to the job that would lose the larger part of its cores.
@@ -154,7 +154,7 @@ def test_every_nodes_cores_are_sold(snapshot: Snapshot, policy: Policy) -> None:
             assert node.price in {0, 1}
             continue
         usable = sum(most[grant.namespace, grant.name] for grant in here)
-        assert sum(grant.cores for grant in here) == pytest.approx(min(node.cores, usable))
+        assert sum(grant.bought for grant in here) == pytest.approx(min(node.cores, usable))
         held = sum(grant.held for grant in here)
         assert held == pytest.approx(min(node.cores, usable), abs=1e-9)
         assert held - own <= node.shared_cores + 1e-9
@@ -173,7 +173,7 @@ def test_no_core_has_two_owners_under_any_mechanism(snapshot: Snapshot, policy: 
         own = sum(grant.own_cores for grant in here)
         assert own + node.shared_cores <= node.cores + 1e-9
         assert sum(grant.shared for grant in here) <= node.shared_cores + 1e-9
-        assert sum(grant.cores for grant in here) <= node.cores * (1 + 1e-6)
+        assert sum(grant.bought for grant in here) <= node.cores * (1 + 1e-6)
         for grant in here:
             assert grant.held == round(grant.held, 3) >= 0.001
             assert grant.held <= most[grant.namespace, grant.name]
@@ -192,11 +192,11 @@ def test_users_spend_their_budgets_and_buy_what_they_pay_for(snapshot: Snapshot)
         mine = grants[user.name]
         spent = sum(grant.spend for grant in mine)
         assert spent <= user.entitled_cores * (1 + 1e-5)
-        if any(grant.cores < 0.999 * most[grant.name] for grant in mine):
+        if any(grant.bought < 0.999 * most[grant.name] for grant in mine):
             assert spent == pytest.approx(user.entitled_cores, rel=1e-5)
-        assert sum(grant.cores for grant in mine) == pytest.approx(user.cores)
+        assert sum(grant.bought for grant in mine) == pytest.approx(user.cores)
         assert all(grant.price == pytest.approx(price[grant.node]) for grant in mine)
-        assert all(grant.spend == grant.price * grant.cores for grant in mine)
+        assert all(grant.spend == grant.price * grant.bought for grant in mine)
         assert user.spent == pytest.approx(spent)
 
 
@@ -237,7 +237,7 @@ def test_utilities_and_progress_are_those_of_the_grants(snapshot: Snapshot, poli
         jobs = [job_of[grant.namespace, grant.name] for grant in grants[user.name]]
         weights = [job.work for job in jobs]
         bought = [
-            expected_speedup(job, grant.cores)
+            expected_speedup(job, grant.bought)
             for job, grant in zip(jobs, grants[user.name], strict=True)
         ]
         held = [grant.speedup for grant in grants[user.name]]
@@ -308,7 +308,7 @@ def test_reasons_state_figures_that_are_true(snapshot: Snapshot) -> None:
         assert told["user"] == grant.entitlement
         assert float(told["spend"]) == pytest.approx(grant.spend, abs=0.006)
         assert float(told["budget"]) == pytest.approx(budget[grant.entitlement], abs=0.006)
-        assert float(told["cores"]) == pytest.approx(grant.cores, abs=0.006)
+        assert float(told["cores"]) == pytest.approx(grant.bought, abs=0.006)
         assert float(told["price"]) == pytest.approx(grant.price, abs=0.0006)
         assert float(told["fraction"]) == pytest.approx(job_of[grant.name].fraction, abs=0.0006)
         assert float(told["speedup"]) == pytest.approx(grant.speedup, abs=0.006)
@@ -325,11 +325,11 @@ def test_bounds_are_mentioned_where_they_bind(snapshot: Snapshot) -> None:
     for grant in plan.grants:
         job = job_of[grant.name]
         if job.max_cores is not None:
-            assert grant.cores < job.max_cores * (1 + 1e-6)
-            if grant.cores > job.max_cores - 0.001:
+            assert grant.bought < job.max_cores * (1 + 1e-6)
+            if grant.bought > job.max_cores - 0.001:
                 assert f"maxCores of {job.max_cores}" in grant.reason
         if "as much as its minCores" in grant.reason:
-            assert grant.cores == pytest.approx(job.min_cores, abs=0.006)
+            assert grant.bought == pytest.approx(job.min_cores, abs=0.006)
         short = f"short of its minCores of {job.min_cores}" in grant.reason
         assert short == (job.min_cores > max(grant.held + 0.005, 1))
 

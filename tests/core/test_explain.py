@@ -53,7 +53,7 @@ class Case:
             name="train",
             entitlement="vision",
             node="node-1",
-            cores=self.cores,
+            bought=self.cores,
             held=self.held,
             price=0.5,
             spend=0.5 * self.cores,

@@ -105,7 +105,7 @@ def test_jobs_keep_their_floors_and_no_core_is_sold_twice(
         together[grant.node] += max(each.floor, policy.least_part)
         assert grant.floor <= each.floor + 1e-9
         assert grant.held >= grant.floor - THOUSANDTH * max(len(grant.sockets), 1)
-        assert mechanism != "AmdahlBidding" or grant.cores >= grant.floor - 1e-6
+        assert mechanism != "AmdahlBidding" or grant.bought >= grant.floor - 1e-6
         assert mechanism not in WITHOUT_FLOORS or grant.floor == 0
     for node in plan.nodes:
         assert own[node.name] + shared[node.name] <= node.cores + 1e-9
@@ -134,11 +134,11 @@ def test_money_beyond_floors_buys_where_it_speeds_work_up_most(snapshot: Snapsho
     best: defaultdict[str, float] = defaultdict(float)
     sold = [pair for pair in zip(jobs, plan.grants, strict=True) if pair[1].price > 1e-9]
     for each, grant in sold:  # nobody has money left for what costs less
-        gained = slopes(each, grant.cores)[0] / grant.price
+        gained = slopes(each, grant.bought)[0] / grant.price
         best[each.entitlement] = max(best[each.entitlement], gained)
     for each, grant in sold:
-        if grant.cores > max(grant.floor, policy.least_part) + 1e-6:
-            lost = slopes(each, grant.cores)[1] / grant.price
+        if grant.bought > max(grant.floor, policy.least_part) + 1e-6:
+            lost = slopes(each, grant.bought)[1] / grant.price
             assert lost >= best[each.entitlement] * (1 - 1e-4)
 
 

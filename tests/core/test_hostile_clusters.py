@@ -95,7 +95,7 @@ def test_every_mechanism_decides_in_finite_numbers(
     assert len(plan.grants) == len(snapshot.jobs)
     held = dict.fromkeys((node.name for node in snapshot.nodes), 0.0)
     for grant in plan.grants:
-        for figure in (grant.cores, grant.price, grant.spend, grant.speedup):
+        for figure in (grant.bought, grant.price, grant.spend, grant.speedup):
             assert math.isfinite(figure)
             assert figure >= 0
         assert grant.reason

@@ -217,7 +217,7 @@ def test_a_node_has_the_present_division_or_the_new_one(case: Case) -> None:
     for grant, other in zip(plan.grants, free.grants, strict=True):
         visible = abs(held[identity(grant)] - new[identity(grant)]) >= VISIBLE
         assert ("; keeps " in grant.reason) == visible
-        assert (grant.cores, grant.price) == (other.cores, other.price)
+        assert (grant.bought, grant.price) == (other.bought, other.price)
         # In an auction, a job pays if what it holds has its minimum utility.
         assert grant.spend == other.spend or case.policy.cores == "Auction"
     for user, same in zip(plan.users, free.users, strict=True):

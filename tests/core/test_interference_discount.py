@@ -80,8 +80,8 @@ def test_losses_lower_bids_and_the_sentence_says_so() -> None:
     snapshot = replace(snapshot, penalties={("stream", "solve"): 0.4})
     ignored = clear(snapshot, Policy(interference=False))
     counted = clear(snapshot)
-    assert counted.grants[0].cores < ignored.grants[0].cores
-    assert counted.grants[1].cores > ignored.grants[1].cores
+    assert counted.grants[0].bought < ignored.grants[0].bought
+    assert counted.grants[1].bought > ignored.grants[1].bought
     assert counted.grants[0].fraction == pytest.approx(0.54)
     assert counted.grants[0].reason.endswith(
         "its parallel fraction of 0.900 counts as 0.540, "

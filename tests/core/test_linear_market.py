@@ -44,7 +44,7 @@ def test_opposite_tastes_have_the_papers_efficiency() -> None:
     """Two users of weights (a, 1-a) and (1-a, a): at a = 1 / sqrt 2, 0.8284 of the optimum."""
     a = 2**-0.5
     plan = clear(market(user("x"), user("y"), works={"x": (a, 1 - a), "y": (1 - a, a)}), LINEAR)
-    cores = {grant.name: grant.cores for grant in plan.grants}
+    cores = {grant.name: grant.bought for grant in plan.grants}
     done = a * cores["x-0"] + (1 - a) * cores["x-1"] + (1 - a) * cores["y-0"] + a * cores["y-1"]
     assert done / (2 * a * 10) == pytest.approx(2 * 2**0.5 - 2, abs=1e-3)
 
@@ -53,10 +53,10 @@ def test_a_user_of_one_node_at_a_time_bids_where_it_gets_most() -> None:
     works = {"x": (1.0, 3.0, 2.0), **dict.fromkeys("yzuv", (1.0, 1.0, 1.0))}
     others = [user(name) for name in "yzuv"]
     free = clear(market(user("x"), *others, works=works), LINEAR)
-    assert sum(grant.cores > 0 for grant in free.grants if grant.entitlement == "x") > 1
+    assert sum(grant.bought > 0 for grant in free.grants if grant.entitlement == "x") > 1
     plan = clear(market(user("x", 1), *others, works=works), LINEAR)
     assert plan.converged
-    cores = {grant.name: grant.cores for grant in plan.grants}
+    cores = {grant.name: grant.bought for grant in plan.grants}
     assert (cores["x-0"], cores["x-2"]) == (0, 0)
     assert cores["x-1"] > 4
     assert sum(cores.values()) == pytest.approx(30, rel=1e-4)
@@ -110,12 +110,12 @@ def test_nobody_bids_on_more_nodes_than_it_may_and_nothing_is_lost(
     snapshot = market(*(user(f"u{i}", most[i]) for i in range(users)), works=works)
     plan = clear(snapshot, LINEAR)
     for i in range(users):
-        held = [each for each in plan.grants if each.entitlement == f"u{i}" and each.cores > 0]
+        held = [each for each in plan.grants if each.entitlement == f"u{i}" and each.bought > 0]
         assert len(held) <= (most[i] or nodes)
         budget = plan.users[i].entitled_cores
         assert sum(each.spend for each in held) == pytest.approx(budget, rel=1e-3)
     for node in snapshot.nodes:
-        assert sum(each.cores for each in plan.grants if each.node == node.name) <= 10 * (1 + 1e-9)
+        assert sum(each.bought for each in plan.grants if each.node == node.name) <= 10 * (1 + 1e-9)
 
 
 @examples(30)

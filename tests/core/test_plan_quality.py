@@ -39,7 +39,7 @@ def test_who_gets_less_than_its_part_of_anothers_envies_it() -> None:
     """Greedy gives a job of f = 0.5 little; with the other's cores it would do better."""
     snapshot = cluster(0.5, 0.99)
     plan = clear(snapshot, Policy("Greedy"))
-    held = {grant.name: grant.cores for grant in plan.grants}
+    held = {grant.name: grant.bought for grant in plan.grants}
     result = evaluate_plan(snapshot, plan)
 
     def speedup(x: float, f: float) -> float:

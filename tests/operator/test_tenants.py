@@ -252,7 +252,7 @@ def speedup(fraction: float, cores: float) -> float:
 def cores_of(decision: Decision) -> dict[str, float]:
     """Return alice's cores on each node before rounding."""
     assert decision.plan is not None
-    return {each.node: each.cores for each in decision.plan.grants if each.namespace == "alice"}
+    return {each.node: each.bought for each in decision.plan.grants if each.namespace == "alice"}
 
 
 def rounds(known: World, number: int) -> list[Decision]:

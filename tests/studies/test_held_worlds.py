@@ -30,7 +30,7 @@ def pods(*requests: float, threads: int = 16, users: tuple[int, ...] = ()) -> li
 def bought(*cores: float) -> Plan:
     world = ClusterMonth((1,) * len(cores), (4,), tuple(pods(*(0.0 for _ in cores))))
     plan = clear(world.snapshot(0.0), POLICY)
-    grants = (each._replace(cores=has) for each, has in zip(plan.grants, cores, strict=True))
+    grants = (each._replace(bought=has) for each, has in zip(plan.grants, cores, strict=True))
     return replace(plan, grants=tuple(grants))
 
 

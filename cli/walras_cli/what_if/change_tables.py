@@ -58,7 +58,7 @@ def _changed_jobs(now: Cleared, then: Cleared) -> Table:
     for key in dict.fromkeys([*before, *after]):
         old, new = before.get(key), after.get(key)
         some = old or new
-        cores = None if old is None else old.cores, None if new is None else new.cores
+        cores = None if old is None else old.bought, None if new is None else new.bought
         speedups = None if old is None else old.speedup, None if new is None else new.speedup
         if some is None or (_same(*cores) and _held(old) == _held(new)):
             continue

@@ -177,7 +177,7 @@ def _jobs(plan: Plan) -> Iterator[RenderableType]:
         (
             grant.title,
             grant.node,
-            f"{grant.cores:.2f}",
+            f"{grant.bought:.2f}",
             own_and_shared(grant.held),
         )
         for grant in plan.grants

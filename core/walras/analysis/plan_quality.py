@@ -114,7 +114,7 @@ def _envy_freeness(snapshot: Snapshot, plan: Plan, comparisons: int) -> float | 
     work = np.array([job.work for job in mine])
     budgets = np.array([each.entitled_cores for each in plan.users])
     per_budget = np.zeros((len(row), len(column)))
-    np.add.at(per_budget, (user, node), [grant.cores for grant in plan.grants])
+    np.add.at(per_budget, (user, node), [grant.bought for grant in plan.grants])
     per_budget /= budgets[:, None]
     least = 1.0
     for number, each in enumerate(plan.users):

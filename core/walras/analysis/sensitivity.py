@@ -65,9 +65,9 @@ def _lowered(snapshot: Snapshot, user: str, part: float) -> Snapshot:
 
 
 def _shift(before: Plan, after: Plan, user: str, part: float) -> FractionSensitivity:
-    bought = {identity(grant): grant.cores for grant in before.grants}
+    bought = {identity(grant): grant.bought for grant in before.grants}
     errors = [
-        abs(grant.cores - bought.get(identity(grant), 0.0))
+        abs(grant.bought - bought.get(identity(grant), 0.0))
         for grant in after.grants
         if grant.entitlement == user
     ]

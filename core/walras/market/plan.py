@@ -29,7 +29,7 @@ class Grant(NamedTuple):
     """Cores and memory of one job in a plan.
 
     Attributes:
-        cores: Cores that the job buys at the market's prices.
+        bought: Cores that the job buys at the market's prices.
         held: Cores that it is to have, in thousandths: its whole cores are its own, the rest is a
             part of the cores that the node's jobs share.
         price: Price of a core, where 1 is the cluster's average; 0 where nothing is paid.
@@ -47,7 +47,7 @@ class Grant(NamedTuple):
     name: str
     entitlement: str
     node: str
-    cores: float
+    bought: float
     held: float
     price: float
     spend: float

@@ -153,7 +153,7 @@ def _grants(
             name=job.name,
             entitlement=job.entitlement,
             node=job.node,
-            cores=cores,
+            bought=cores,
             held=has,
             price=price,
             spend=spend,

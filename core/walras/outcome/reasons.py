@@ -53,7 +53,7 @@ def explain(grant: Grant, job: Job, terms: Terms, mechanism: CoreMechanism) -> s
 
 def explain_node_limit(grant: Grant, most: int | None) -> str | None:
     """Return why a user does not bid on a job's node if its maxNodes is the cause; else None."""
-    if most is None or grant.cores:
+    if most is None or grant.bought:
         return None
     return (
         f"{grant.entitlement} does not bid on {grant.node}, since its maxNodes lets it bid on "
@@ -89,7 +89,7 @@ def explain_bid(bid: BidOutcome) -> str:
 
 
 def _market(grant: Grant, job: Job, budget: float, mechanism: CoreMechanism) -> str:
-    cores = f"{grant.cores:.2f} cores"
+    cores = f"{grant.bought:.2f} cores"
     if mechanism == "ProportionalSharing":
         return f"{job.entitlement}'s share of {job.node} is {cores} for this job"
     speedup = f"a parallel fraction of {job.fraction:.3f} gives a speedup of {grant.speedup:.2f}"
@@ -115,7 +115,7 @@ def _bound(grant: Grant, job: Job, terms: Terms) -> str | None:
     quota = terms.quota
     if job.max_cores is not None and quota > job.max_cores - VISIBLE:
         return f"all that its maxCores of {job.max_cores} allows"
-    if abs(quota - grant.cores) < VISIBLE:
+    if abs(quota - grant.bought) < VISIBLE:
         if job.least_cores and abs(quota - job.least_cores) < VISIBLE:
             return f"as much as {_least(job)} takes of {job.entitlement}'s budget"
         if terms.kept and quota < terms.kept + VISIBLE:
@@ -125,9 +125,9 @@ def _bound(grant: Grant, job: Job, terms: Terms) -> str | None:
                 else "the least part, which every running pod has"
             )
         return None
-    if job.whole_cores and quota >= 1 and abs(quota - grant.cores) < 1:
+    if job.whole_cores and quota >= 1 and abs(quota - grant.bought) < 1:
         return f"rounded to {quota:.0f}, as it shares no core"
-    if quota > grant.cores:
+    if quota > grant.bought:
         if job.least_cores and abs(quota - job.least_cores) < VISIBLE:
             return f"raised to {_least(job)} at the cost of {job.entitlement}'s other jobs"
         if quota < terms.kept + VISIBLE:

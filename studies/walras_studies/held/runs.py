@@ -179,7 +179,7 @@ def by_static_quotas(world: ClusterMonth, pods: Sequence[Pod]) -> list[float]:
 
 def in_whole_cores(world: ClusterMonth, pods: Sequence[Pod], plan: Plan) -> list[float]:
     """Return the cores that users buy in a plan, rounded to whole ones and to pools."""
-    bought = {grant.pod: grant.cores for grant in plan.grants}
+    bought = {grant.pod: grant.bought for grant in plan.grants}
     found: dict[str, float] = {}
     for node, cores in enumerate(world.cores):
         here = [pod for pod in pods if pod.node == node]

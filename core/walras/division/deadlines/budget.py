@@ -55,7 +55,7 @@ class Budgets:
         together: Counter[tuple[str, str]] = Counter()
         for grant in plan.grants:
             self._money[grant.node][grant.entitlement] += grant.spend
-            self._bought[grant.entitlement, grant.node] += grant.cores
+            self._bought[grant.entitlement, grant.node] += grant.bought
             together[grant.entitlement, grant.node] += 1
         self._budgets = {user.name: user.entitled_cores for user in plan.users}
         self._all_budgets = sum(self._budgets.values())
@@ -71,7 +71,7 @@ class Budgets:
             mine = bought[identity(job)]
             self._without[job.entitlement, job.node].add(identity(job))
             # A minimum that is not paid for does not count against others.
-            paid = 1 < job.min_cores <= mine.cores + NEGLIGIBLE
+            paid = 1 < job.min_cores <= mine.bought + NEGLIGIBLE
             self._has[identity(job)] = max(mine.floor, job.min_cores if paid else 0.0)
             self._claim(job, self._has[identity(job)])
         for request in standing:

@@ -111,7 +111,7 @@ class EntitlementOutcomes:
         for grant in plan.grants:
             spent = spends[grant.entitlement][grant.node]
             spent.spend += grant.spend
-            spent.cores += grant.cores
+            spent.cores += grant.bought
         entitlements = validated.objects.entitlements
         return cls(
             validated.entitlements,

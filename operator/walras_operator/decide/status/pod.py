@@ -68,7 +68,7 @@ def pod_result(
             "name": pod.metadata.name,
             "node": grant.node,
             "state": _state(grant, held, before),
-            "cores": figure(grant.cores),
+            "cores": figure(grant.bought),
             "heldCores": thousandths(grant.held),
             "memory": None if grant.memory is None else str(grant.memory),
             "speedup": figure(grant.speedup),
