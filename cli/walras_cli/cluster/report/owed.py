@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from walras_cli.cluster.asking import facts_of
+from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 from walras_view.explain.user import gib_hours
 from walras_view.rows.users import user_rows
@@ -31,10 +32,10 @@ class Owed:
 
 
 def read_owed(cluster: Cluster) -> tuple[Owed, ...]:
-    """Return what every user is owed; nothing if Entitlements may not be listed."""
+    """Return what every user is owed; nothing if Entitlements cannot be listed."""
     try:
         return owed_of(facts_of(cluster, {"entitlements", "market"}))
-    except Failure:
+    except (ApiError, Failure):
         return ()
 
 
