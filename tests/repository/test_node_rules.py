@@ -87,6 +87,8 @@ def test_a_guest_owns_what_it_has_alone() -> None:
 def test_a_container_that_has_just_begun_may_be_anywhere() -> None:
     begun = {**A_OWNS, "d": Held("pod-d", BOTH)}
     assert not problems(*settled(1, A, A_OWNS), begun, *settled(1, A, A_OWNS))
+    light = {**A_OWNS, "a": Held(A, frozenset({0}), weightless=True)}
+    assert not problems(*settled(1, A, light), *settled(1, A, {**light, "d": begun["d"]}))
 
 
 def test_a_plan_between_that_was_never_settled_excuses_its_owner() -> None:

@@ -2,12 +2,12 @@
 
 A CPU has an owner if it is in the cpuset of a pod that is granted whole cores alone. Guests, which
 have the least weight that there is, may use it, too, if they have a grant, and one at a time. A
-guest owns those of its CPUs that no other pod has. Owners are
-known when a plan is settled: its agent says that all of it is enforced, before and after a look at
-the cgroups. The looks between two such moments, for successive plans, are judged at the later one:
-a CPU must not have had its old and its new owner at once, and a CPU that keeps its owner must not
-have had another user. Only a container that has just begun may use any CPU, until it has once been
-in its place.
+guest owns those of its CPUs that no other pod has; so does a pod without requests, whose weight is
+the least, too. Owners are known when a plan is settled: its agent says that all of it is enforced,
+before and after a look at the cgroups. The looks between two such moments, for successive plans,
+are judged at the later one: a CPU must not have had its old and its new owner at once, and a CPU
+that keeps its owner must not have had another user. Only a container that has just begun may use
+any CPU, until it has once been in its place.
 """
 
 from __future__ import annotations
@@ -104,7 +104,12 @@ class Judge:
                     yield f"CPU {cpu} is owned by the pods {owners[cpu]} and {held.pod}"
         for held in now.values():
             for cpu in held.cpus if held.pod in plan.whole.keys() & guests else ():
-                if all(other.pod == held.pod for other in now.values() if cpu in other.cpus):
+                users = {
+                    other.pod
+                    for container, other in now.items()
+                    if cpu in other.cpus and (container in self._known or other.pod in plan.granted)
+                }
+                if users == {held.pod}:
                     owners[cpu] = held.pod
         begun = {held.pod for held in now.values()}  # others' containers are still to be made
         yield from self._unheld({pod: plan.whole[pod] for pod in begun & plan.whole.keys()}, owners)
