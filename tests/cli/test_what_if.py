@@ -44,7 +44,7 @@ def test_the_example_gives_the_papers_numbers() -> None:
     assert result["mechanism"] == "AmdahlBidding"
     assert result["converged"]
     assert result["residual"] < 1e-6
-    assert {job["name"]: job["cores"] for job in result["jobs"]} == pytest.approx(
+    assert {job["name"]: job["bought"] for job in result["jobs"]} == pytest.approx(
         {"dedup": 1.3363738, "bodytrack": 8.6806897, "x264": 8.6636262, "raytrace": 1.3193103},
         abs=1e-5,
     )
