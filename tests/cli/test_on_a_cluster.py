@@ -310,7 +310,7 @@ def test_a_what_if_of_the_live_cluster_is_what_the_operator_decides(cluster: Mar
     for each in found["jobs"]:
         path = f"namespaces/{each['namespace']}/marketjobs/{each['name']}"
         pods = {one["name"]: one for one in status(cluster, path)["pods"]}
-        assert each["cores"] == pytest.approx(float(pods[each["pod"]]["cores"]), rel=1e-3)
+        assert each["bought"] == pytest.approx(float(pods[each["pod"]]["cores"]), rel=1e-3)
         assert each["held"] == float(pods[each["pod"]]["heldCores"])
         assert each["reason"].partition(" ")[2] == pods[each["pod"]]["reason"].partition(" ")[2]
     assert [each["name"] for each in found["refused"]] == ["lost"]
@@ -326,7 +326,7 @@ def test_what_a_change_would_do_is_what_it_does(cluster: MarketCluster, tmp_path
     found = told("what-if", "-f", str(file))
     (decode,) = (each for each in found["jobs"] if each["name"] == "decode")
     (now,) = (each for each in found["before"]["jobs"] if each["name"] == "decode")
-    assert decode["cores"] > now["cores"] + 1
+    assert decode["bought"] > now["bought"] + 1
     text = run("what-if", "-f", str(file))
     assert "Jobs that change" in text
     assert "cli-speech/decode" in text

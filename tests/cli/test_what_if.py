@@ -53,7 +53,7 @@ def test_the_example_gives_the_papers_numbers() -> None:
         "namespace",
         "name",
         "node",
-        "cores",
+        "bought",
         "held",
         "price",
         "spend",
