@@ -12,12 +12,14 @@ import pytest
 import emulated
 import walras
 import walras_agent
+import walras_api
 import walras_service
 from emulated import compile_ahead, copy_distributions, in_a_guest, run_inside
 
 HERE = Path(__file__).parent
 SUPPORT = Path(emulated.__file__).parent
 AGENT = Path(walras_agent.__file__).parents[1]
+API = Path(walras_api.__file__).parents[1]
 CORE = Path(walras.__file__).parents[1]
 SERVICE = Path(walras_service.__file__).parents[1]
 PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
@@ -73,10 +75,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_all_tests_pass_inside_the_guest(site: Path, modules: str, cpus: str, version: str) -> None:
     inside = run_inside(
-        f"{FEW_PLANS} PYTHONPATH={AGENT}:{SERVICE}:{CORE}:{SUPPORT}:{site} WALRAS_CGROUP={version} "
+        f"{FEW_PLANS} PYTHONPATH={AGENT}:{SERVICE}:{API}:{CORE}:{SUPPORT}:{site} WALRAS_CGROUP={version} "
         "python3 -B -m pytest -W error -v -ra -m 'not speed' -p no:cacheprovider --durations=5 "
         f"{modules}",
-        [HERE, SUPPORT, AGENT, SERVICE, CORE, site],
+        [HERE, SUPPORT, AGENT, SERVICE, API, CORE, site],
         smp=cpus,
         cgroup=version,
     )

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("core", "api", "service", "node-agent", "profiler", "cli")
+PARTS = ("core", "api", "service", "node-agent", "profiler", "view", "cli")
 NEEDED = (
     "annotated-types",
     "click",
