@@ -18,10 +18,10 @@ from emulated import compile_ahead, copy_distributions, in_a_guest, run_inside
 
 HERE = Path(__file__).parent
 SUPPORT = Path(emulated.__file__).parent
-AGENT = Path(walras_agent.__file__).parents[1]
-API = Path(walras_api.__file__).parents[1]
-CORE = Path(walras.__file__).parents[1]
-SERVICE = Path(walras_service.__file__).parents[1]
+PACKAGES = [
+    Path(str(package.__file__)).parents[1]
+    for package in (walras, walras_api, walras_service, walras_agent)
+]
 PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 DAEMON_NEEDS = (
     *("pydantic", "pydantic-core", "annotated-types", "typing-extensions", "typing-inspection"),
@@ -75,10 +75,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_all_tests_pass_inside_the_guest(site: Path, modules: str, cpus: str, version: str) -> None:
     inside = run_inside(
-        f"{FEW_PLANS} PYTHONPATH={AGENT}:{SERVICE}:{API}:{CORE}:{SUPPORT}:{site} WALRAS_CGROUP={version} "
+        f"{FEW_PLANS} PYTHONPATH={':'.join(map(str, [*PACKAGES, SUPPORT, site]))} "
+        f"WALRAS_CGROUP={version} "
         "python3 -B -m pytest -W error -v -ra -m 'not speed' -p no:cacheprovider --durations=5 "
         f"{modules}",
-        [HERE, SUPPORT, AGENT, SERVICE, API, CORE, site],
+        [HERE, SUPPORT, *PACKAGES, site],
         smp=cpus,
         cgroup=version,
     )
