@@ -79,3 +79,28 @@ def test_an_operator_that_is_told_to_end_stops_its_parts_and_succeeds(tmp_path: 
     finally:
         operator.kill()
         api.stop()
+
+
+SIGNALLED = """
+import os, signal, sys, time
+from walras_operator.watch.handlers import run_lifecycle
+from walras_service.api import settings
+
+def start():
+    print("started", flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.3)
+
+run_lifecycle(settings(sys.argv[1]), start, lambda: print("ended", flush=True))
+"""
+
+
+@pytest.mark.system
+def test_a_signal_during_the_start_ends_what_has_started(tmp_path: Path) -> None:
+    api = PlayedApi()
+    command = [sys.executable, "-c", SIGNALLED, str(kubeconfig(tmp_path / "config", api.url))]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    finally:
+        api.stop()
+    assert done.stdout.split() == ["started", "ended"]

@@ -6,6 +6,7 @@ SIGTERM and Ctrl-C into an orderly end. It handles no objects (docs/decisions/ko
 
 from __future__ import annotations
 
+import threading
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,14 +32,37 @@ def run_lifecycle(found: Configuration, start: Callable[[], None], end: Callable
         start: Starts the operator's parts.
         end: Ends them; called in another thread.
     """
-    kopf.run(
-        registry=_activities(found, start, end),
-        settings=_settings(),
-        clusterwide=True,
-        standalone=True,  # the leader is elected by a Lease: Kopf pauses peers of equal priority
-        # By default Kopf looks up the user's name, and the user of a container has none.
-        identity=cast("Any", OPERATOR),
-    )
+    parts = _Parts(start, end)
+    try:
+        kopf.run(
+            registry=_activities(found, parts),
+            settings=_settings(),
+            clusterwide=True,
+            standalone=True,  # the leader is elected by a Lease: Kopf pauses equal peers
+            # By default Kopf looks up the user's name, and the user of a container has none.
+            identity=cast("Any", OPERATOR),
+        )
+    finally:
+        parts.end()  # Kopf cleans nothing up if a signal comes while it starts
+
+
+class _Parts:
+    """Starts and ends the operator's parts at most once each, and ends only what has started."""
+
+    def __init__(self, start: Callable[[], None], end: Callable[[], None]) -> None:
+        self._start, self._end = start, end
+        self._lock, self._running = threading.Lock(), False
+
+    def start(self) -> None:
+        with self._lock:
+            self._running = True
+            self._start()
+
+    def end(self) -> None:
+        with self._lock:
+            if self._running:
+                self._running = False
+                self._end()
 
 
 def _settings() -> kopf.OperatorSettings:
@@ -49,9 +73,7 @@ def _settings() -> kopf.OperatorSettings:
     return found
 
 
-def _activities(
-    found: Configuration, start: Callable[[], None], end: Callable[[], None]
-) -> kopf.OperatorRegistry:
+def _activities(found: Configuration, parts: _Parts) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
@@ -60,11 +82,11 @@ def _activities(
 
     @kopf.on.startup(registry=registry)
     def startup(**_: Any) -> None:
-        start()
+        parts.start()
 
     @kopf.on.cleanup(registry=registry)
     def cleanup(**_: Any) -> None:
-        end()
+        parts.end()
 
     return registry
 
