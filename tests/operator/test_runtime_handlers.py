@@ -88,6 +88,8 @@ from walras_service.api import settings
 
 def start():
     print("started", flush=True)
+    while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        time.sleep(0.01)  # until Kopf listens to signals
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(0.3)
 
