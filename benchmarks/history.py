@@ -82,15 +82,15 @@ class Market:
 
     def _job(self) -> dict[str, Any]:
         cores = self._figure(32)
-        pod = {"name": "p", "heldCores": str(self._random.randrange(1, 32)), "cores": cores}
+        pod = {"name": "p", "held": str(self._random.randrange(1, 32)), "bought": cores}
         counts = {"total": 1, "granted": 1, "enforced": 1}
-        return {"counts": counts, "pods": [pod], "cores": cores, "speedup": self._figure(16)}
+        return {"counts": counts, "pods": [pod], "bought": cores, "speedup": self._figure(16)}
 
     def _user(self) -> dict[str, Any]:
-        cores = {name: self._figure(500) for name in ("entitled", "allocated", "held")}
-        memory = {name: str(self._random.randrange(2**40)) for name in ("entitled", "allocated")}
+        cores = {name: self._figure(500) for name in ("entitled", "bought", "held")}
+        memory = {name: str(self._random.randrange(2**40)) for name in ("entitled", "granted")}
         return {
-            "cores": cores,
+            "bought": cores,
             "memory": memory,
             "credits": {"balance": self._figure(1e6)},
             "otherSpend": self._figure(500),

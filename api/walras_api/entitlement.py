@@ -55,12 +55,12 @@ class EntitledCores(Status):
     Attributes:
         entitled: Cores that its share of the cluster is worth, with its core credits; this is also
             its budget.
-        allocated: Cores that its jobs buy in the market.
+        bought: Cores that its jobs buy in the market.
         held: Cores that its jobs hold: cores of their own and parts of shared cores.
     """
 
     entitled: Decimals
-    allocated: Decimals
+    bought: Decimals
     held: Decimals
 
 
@@ -70,12 +70,12 @@ class EntitledMemory(Status):
     Attributes:
         entitled: Memory that its share of the cluster is worth.
         demand: Memory that its jobs could use.
-        allocated: Memory that its jobs were granted.
+        granted: Memory that its jobs were granted.
     """
 
     entitled: Amount
     demand: Amount
-    allocated: Amount
+    granted: Amount
 
 
 class Utility(Status):

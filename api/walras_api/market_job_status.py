@@ -89,11 +89,11 @@ class PodOutcome(Status):
         state: State of the pod in the market: Granted (by the market), Enforced (its node's agent
             enforces the grant), Failed (the agent cannot enforce the grant), Refused (it takes no
             part in the market) or Waiting (for a node, or for its node to take part again).
-        cores: Cores that it buys in the market.
-        held_cores: Cores that it is to have, in thousandths: whole cores are its own, the rest is a
+        bought: Cores that it buys in the market.
+        held: Cores that it is to have, in thousandths: whole cores are its own, the rest is a
             part of the cores that the node's pods share.
         memory: Memory granted, in bytes; absent if it takes no part in the division of memory.
-        speedup: Predicted speedup at ``cores``.
+        speedup: Predicted speedup on ``bought``.
         price: Price of a core of its node, relative to the cluster's average.
         spend: Part of its entitlement's budget that it pays, in cores at the cluster's average
             price.
@@ -107,8 +107,8 @@ class PodOutcome(Status):
     name: str
     node: str | None = None
     state: Literal["Granted", "Enforced", "Failed", "Refused", "Waiting"]
-    cores: Decimals | None = None
-    held_cores: Decimals | None = None
+    bought: Decimals | None = None
+    held: Decimals | None = None
     memory: Amount | None = None
     speedup: Decimals | None = None
     price: Decimals | None = None
@@ -352,7 +352,7 @@ class MarketJobStatus(ConditionedStatus):
             (Job/train)`` if the job was made for a labelled workload.
         profile: Parallel fraction F and its origin.
         counts: Number of pods by state.
-        cores: Cores that all its pods buy in the market.
+        bought: Cores that all its pods buy in the market.
         speedup: Mean predicted speedup of its pods.
         spend: Total that its pods pay, in cores at the cluster's average price.
         auction: Result of its bid; absent if nothing is auctioned.
@@ -372,7 +372,7 @@ class MarketJobStatus(ConditionedStatus):
     workload: str | None = None
     profile: UsedProfile | None = None
     counts: PodCounts | None = None
-    cores: Decimals | None = None
+    bought: Decimals | None = None
     speedup: Decimals | None = None
     spend: Decimals | None = None
     auction: AuctionReport | None = None

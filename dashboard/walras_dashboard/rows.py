@@ -76,7 +76,7 @@ def _sum(cores: Iterable[float]) -> float:
 
 def mean_price(status: EntitlementStatus) -> float | None:
     """Return the mean price of a core that an Entitlement bought."""
-    bought = 0.0 if status.cores is None else float(status.cores.allocated)
+    bought = 0.0 if status.cores is None else float(status.cores.bought)
     spend = sum(float(each.spend) for each in status.spend_by_node)
     return (spend + float(status.other_spend or 0)) / bought if bought else None
 

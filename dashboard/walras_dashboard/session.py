@@ -88,7 +88,7 @@ def sample_of(time: float, views: Views) -> SessionSample:
             "user": {each.name: _of_user(each) for each in overview.users},
             "node": {each.name: (each.price, each.sold) for each in overview.nodes},
             "job": {
-                f"{row.namespace}/{row.name}": (row.held, row.cores, row.price, row.speedup)
+                f"{row.namespace}/{row.name}": (row.held, row.bought, row.price, row.speedup)
                 for row in (rows if len(rows) <= MOST_JOBS else ())
             },
         },
@@ -98,7 +98,7 @@ def sample_of(time: float, views: Views) -> SessionSample:
 def _of_user(user: UserSummary) -> Figures:
     return (
         user.cores.entitled,
-        user.cores.allocated,
+        user.cores.bought,
         user.cores.held,
         user.cores.used,
         user.lent,

@@ -258,7 +258,7 @@ class Views:
             curve=curve_of(
                 found.parallel_fraction,
                 float(job.spec.get("work", 1)),
-                [pod.cores for pod in found.pods if pod.cores is not None],
+                [pod.held for pod in found.pods if pod.held is not None],
                 self.state.profiles.get((namespace, str(used))),
             ),
             notes=self.notes,

@@ -313,9 +313,9 @@ def _division(cleared: Cleared, moved: frozenset[tuple[str, str, str]]) -> Divid
         users=[
             DividedUser(
                 name=each.name,
-                entitled=each.entitled_cores,
-                bought=each.cores,
-                held=each.held_cores,
+                entitled=each.entitled,
+                bought=each.bought,
+                held=each.held,
                 utility=each.held_utility,
                 gain=each.gain,
             )

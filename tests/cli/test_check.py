@@ -20,7 +20,7 @@ def market_job(cores: str = "8") -> Document:
     """Return a MarketJob of the Deployment train, whose pod has a grant."""
     made = job("train", targetRef=TRAIN)
     held = {"podUID": "u-lab-p", "name": "p", "state": "Enforced", "cores": "8"}
-    made["status"] = {"pods": [held | {"heldCores": cores}]}
+    made["status"] = {"pods": [held | {"held": cores}]}
     return made
 
 

@@ -55,7 +55,7 @@ def test_cpus_are_counted_as_cores_of_several_threads() -> None:
 def test_users_get_done_what_their_pods_hold() -> None:
     plan = cleared(cluster(pod("dns", "dns", cpu="0"))).plan
     speech = next(user for user in plan.users if user.name == "speech")
-    assert speech.held_cores == speech.held_utility == pytest.approx(1024 / 1026, abs=1e-9)
+    assert speech.held == speech.held_utility == pytest.approx(1024 / 1026, abs=1e-9)
     assert next(g for g in plan.grants if g.pod == "b-0").speedup == speech.held_utility
 
 

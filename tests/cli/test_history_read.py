@@ -157,7 +157,7 @@ def kubeconfig(server: ConfigMaps, folder: Path) -> str:
 def test_a_report_has_what_an_operator_wrote(server: ConfigMaps, tmp_path: Path) -> None:
     """An operator of two hours ago, which then went away."""
     clock = now(server) // HOUR * HOUR - 2 * HOUR
-    status = {"cores": {"entitled": "8", "allocated": "10", "held": "9"}, "otherSpend": "6"}
+    status = {"cores": {"entitled": "8", "bought": "10", "held": "9"}, "otherSpend": "6"}
     ann: Any = parse_object({**document("Entitlement"), "metadata": {"name": "ann"}})
     world = World("", objects=Objects(entitlements=[ann.model_copy(update={"status": status})]))
     keeper = HistoryKeeper(

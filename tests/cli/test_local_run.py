@@ -115,7 +115,7 @@ def test_a_short_job_is_told_what_it_held_while_it_ran_and_no_more(folder: Folde
         ),
     )
     done = run_json(folder)
-    assert done["jobs"][0]["cores"] == pytest.approx(done["machine"]["cores"])
+    assert done["jobs"][0]["held"] == pytest.approx(done["machine"]["cores"])
     for each in done["decisions"]:
         assert not untold([each.pop(part) for part in ("jobs", "users", "nodes")], "what-if.md")
     assert not untold(done, "local-run.md")
@@ -146,7 +146,7 @@ def test_two_users_get_a_core_each_and_their_threads_stay_on_it(
     assert first != second
     for outcome in result["users"]:
         # One core beside the other, and both while only this one runs, however long that is.
-        assert 0.999 <= outcome["entitledCores"] <= 2.001
+        assert 0.999 <= outcome["entitled"] <= 2.001
     for job in result["jobs"]:
         assert job["phase"] == "done"
         assert job["cpuSeconds"] > 0.4
@@ -377,8 +377,8 @@ def test_jobs_arrive_leave_and_entitlements_change_with_the_file(folder: Folder)
     assert phases == {"one": "removed", "two": "removed", "three": "done", "four": "done"}
     before, after = (decision["users"] for decision in result["decisions"][:2])
     cores = result["machine"]["cores"]
-    assert [u["entitledCores"] for u in before] == pytest.approx([cores / 2, cores / 2])
-    assert [u["entitledCores"] for u in after] == pytest.approx([7 * cores / 8, cores / 8])
+    assert [u["entitled"] for u in before] == pytest.approx([cores / 2, cores / 2])
+    assert [u["entitled"] for u in after] == pytest.approx([7 * cores / 8, cores / 8])
     assert folder.left() == []
 
 

@@ -301,7 +301,7 @@ def versions(made: MarketCluster) -> dict[str, str]:
 
 def held(cluster: MarketCluster, path: str) -> float:
     """Return the cores that the first pod of a MarketJob holds."""
-    return float(status(cluster, path)["pods"][0]["heldCores"])
+    return float(status(cluster, path)["pods"][0]["held"])
 
 
 def test_a_what_if_of_the_live_cluster_is_what_the_operator_decides(cluster: MarketCluster) -> None:
@@ -310,8 +310,8 @@ def test_a_what_if_of_the_live_cluster_is_what_the_operator_decides(cluster: Mar
     for each in found["jobs"]:
         path = f"namespaces/{each['namespace']}/marketjobs/{each['name']}"
         pods = {one["name"]: one for one in status(cluster, path)["pods"]}
-        assert each["bought"] == pytest.approx(float(pods[each["pod"]]["cores"]), rel=1e-3)
-        assert each["held"] == float(pods[each["pod"]]["heldCores"])
+        assert each["bought"] == pytest.approx(float(pods[each["pod"]]["bought"]), rel=1e-3)
+        assert each["held"] == float(pods[each["pod"]]["held"])
         assert each["reason"].partition(" ")[2] == pods[each["pod"]]["reason"].partition(" ")[2]
     assert [each["name"] for each in found["refused"]] == ["lost"]
     compared = told("what-if")

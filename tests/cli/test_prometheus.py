@@ -84,11 +84,11 @@ def fill(server: Server) -> None:
     server.values = {
         "leader": {"": lambda t: 0.0 if t in away else 1.0},
         "entitled_cores": {"ann": lambda _: 4.0, "bob": lambda _: 4.0},
-        "allocated_cores": {"ann": lambda _: 5.0, "bob": lambda _: 3.0},
+        "bought_cores": {"ann": lambda _: 5.0, "bob": lambda _: 3.0},
         "held_cores": {"ann": lambda t: 6.0 if t < START + HOUR else 2.0, "bob": lambda _: 2.0},
         "spent_cores": {"ann": lambda _: 4.0},
         "used_cores": {"ann": lambda _: 1.5},
-        "allocated_memory_bytes": {"ann": lambda _: float(2**31)},
+        "granted_memory_bytes": {"ann": lambda _: float(2**31)},
         "credits": {"ann": lambda t: float("nan") if t == START else 5.0, "bob": lambda _: 1.0},
         "core_price": {"n1": lambda _: 1.25},
     }
@@ -218,10 +218,10 @@ def exposition() -> Iterator[str]:
     times = range(START, START + 2 * DAY, SCRAPE)
     gauges = {
         "entitled_cores": {"ann": 4.0, "bob": 4.0},
-        "allocated_cores": {"ann": 5.0, "bob": 3.0},
+        "bought_cores": {"ann": 5.0, "bob": 3.0},
         "held_cores": {"ann": 6.0, "bob": 2.0},
         "spent_cores": {"ann": 4.5, "bob": 3.5},
-        "allocated_memory_bytes": {"ann": float(2**31)},
+        "granted_memory_bytes": {"ann": float(2**31)},
     }
     for metric, users in gauges.items():
         yield f"# TYPE walras_operator_{metric} gauge"

@@ -53,12 +53,12 @@ def test_users_are_a_tree_and_parents_sum_up_what_is_below() -> None:
     batch, lab, speech, vision = rows
     assert lab.cores.entitled == pytest.approx(8)
     assert vision.cores.entitled == pytest.approx(6)
-    assert lab.cores.allocated == pytest.approx(
-        (speech.cores.allocated or 0) + (vision.cores.allocated or 0)
+    assert lab.cores.bought == pytest.approx(
+        (speech.cores.bought or 0) + (vision.cores.bought or 0)
     )
     assert sum(row.cores.held or 0 for row in (batch, speech, vision)) == pytest.approx(12)
     assert (lab.jobs, lab.pods) == (2, 2)
-    assert lab.memory.allocated == 4 * GIB
+    assert lab.memory.granted == 4 * GIB
     assert lab.utility is None
     assert vision.gain is not None
     assert vision.utility is not None
@@ -143,8 +143,8 @@ def test_jobs_show_what_they_have_pay_and_get_done() -> None:
     rows = {row.name: row for row in job_rows(seen(tree()))}
     one = rows["of-vision"]
     assert (one.pods, one.granted, one.entitlement, one.source) == (1, 1, "vision", "Given")
-    assert one.held == one.each[0].cores
-    assert one.price == pytest.approx((one.spend or 0) / (one.cores or 1))
+    assert one.held == one.each[0].held
+    assert one.price == pytest.approx((one.spend or 0) / (one.bought or 1))
     assert one.memory == 2 * GIB
     assert job_rows(seen(tree()), "elsewhere") == []
 

@@ -60,7 +60,7 @@ def test_the_example_gives_the_papers_numbers() -> None:
         "reason",
     }
     for user in result["users"]:
-        assert user["entitledCores"] == pytest.approx(10)
+        assert user["entitled"] == pytest.approx(10)
         assert user["utility"] > user["entitlementUtility"]
     assert result["solver"]
     assert result["iterations"] >= 1

@@ -74,7 +74,7 @@ def rates(plan: Plan) -> dict[str, float]:
 
 
 def budgets(plan: Plan) -> dict[str, float]:
-    return {user.name: user.entitled_cores for user in plan.users}
+    return {user.name: user.entitled for user in plan.users}
 
 
 SCENE = Snapshot(users(1, 1, 1), (Node("n", 12),), tuple(map(job, range(3))))
@@ -175,7 +175,7 @@ def test_requests_beyond_a_budget_become_a_debt_to_those_who_were_short() -> Non
     assert grows["u2"] == 0
     assert sum(grows.values()) == 0
     one = next(user for user in plan.users if user.name == "u1")
-    assert grows["u1"] <= one.entitled_cores
+    assert grows["u1"] <= one.entitled
 
 
 def test_requests_within_ones_part_owe_nothing_however_dear_the_node_becomes() -> None:

@@ -263,7 +263,7 @@ def test_what_is_met_is_held_in_thousandths_and_pages(snapshot: Snapshot, policy
     for bid in plan.bids:
         budget[bid.entitlement] = budget.get(bid.entitlement, 0.0) + bid.budget
     for each in (user for user in plan.users if user.name in budget):
-        assert budget[each.name] == pytest.approx(each.entitled_cores)
+        assert budget[each.name] == pytest.approx(each.entitled)
 
 
 @examples(80)

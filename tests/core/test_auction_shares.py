@@ -121,4 +121,4 @@ def test_all_of_a_node_is_sold_to_the_last_bit_of_it_and_no_more(
     for grant in plan.grants:
         spent[grant.entitlement] += grant.spend
     for each in plan.users:
-        assert spent[each.name] <= each.entitled_cores * (1 + 1e-6)
+        assert spent[each.name] <= each.entitled * (1 + 1e-6)

@@ -138,7 +138,7 @@ def test_entitled_cores_add_up_to_all_cores(snapshot: Snapshot, policy: Policy) 
     plan = clear(snapshot, policy)
     if plan.grants:
         total = sum(node.cores for node in snapshot.nodes)
-        assert sum(user.entitled_cores for user in plan.users) == pytest.approx(total)
+        assert sum(user.entitled for user in plan.users) == pytest.approx(total)
 
 
 @given(snapshots(), selling)
@@ -191,10 +191,10 @@ def test_users_spend_their_budgets_and_buy_what_they_pay_for(snapshot: Snapshot)
     for user in plan.users:
         mine = grants[user.name]
         spent = sum(grant.spend for grant in mine)
-        assert spent <= user.entitled_cores * (1 + 1e-5)
+        assert spent <= user.entitled * (1 + 1e-5)
         if any(grant.bought < 0.999 * most[grant.name] for grant in mine):
-            assert spent == pytest.approx(user.entitled_cores, rel=1e-5)
-        assert sum(grant.bought for grant in mine) == pytest.approx(user.cores)
+            assert spent == pytest.approx(user.entitled, rel=1e-5)
+        assert sum(grant.bought for grant in mine) == pytest.approx(user.bought)
         assert all(grant.price == pytest.approx(price[grant.node]) for grant in mine)
         assert all(grant.spend == grant.price * grant.bought for grant in mine)
         assert user.spent == pytest.approx(spent)
@@ -244,7 +244,7 @@ def test_utilities_and_progress_are_those_of_the_grants(snapshot: Snapshot, poli
         assert user.utility == pytest.approx(np.average(bought, weights=weights))
         assert user.held_utility == pytest.approx(np.average(held, weights=weights))
     if plan.users:
-        budgets = [user.entitled_cores for user in plan.users]
+        budgets = [user.entitled for user in plan.users]
         progress = np.average([user.utility for user in plan.users], weights=budgets)
         assert plan.system_progress == pytest.approx(progress)
 
@@ -286,7 +286,7 @@ def test_refused_jobs_leave_the_rest_as_if_they_were_not_there(
 
 
 FIGURE = re.compile(
-    r"(?P<spend>[\d.]+) of (?P<user>\S+)'s budget of (?P<budget>[\d.]+) buys (?P<cores>[\d.]+) "
+    r"(?P<spend>[\d.]+) of (?P<user>\S+)'s budget of (?P<budget>[\d.]+) buys (?P<bought>[\d.]+) "
     r"cores at (?P<price>[\d.]+) each, where a parallel fraction of (?P<fraction>[\d.]+) gives a "
     r"speedup of (?P<speedup>[\d.]+); "
 )
@@ -301,14 +301,14 @@ HAVING = re.compile(
 def test_reasons_state_figures_that_are_true(snapshot: Snapshot) -> None:
     plan = clear(snapshot)
     job_of = {job.name: job for job in snapshot.jobs}
-    budget = {user.name: user.entitled_cores for user in plan.users}
+    budget = {user.name: user.entitled for user in plan.users}
     for grant in plan.grants:
         told = FIGURE.match(grant.reason)
         assert told is not None, grant.reason
         assert told["user"] == grant.entitlement
         assert float(told["spend"]) == pytest.approx(grant.spend, abs=0.006)
         assert float(told["budget"]) == pytest.approx(budget[grant.entitlement], abs=0.006)
-        assert float(told["cores"]) == pytest.approx(grant.bought, abs=0.006)
+        assert float(told["bought"]) == pytest.approx(grant.bought, abs=0.006)
         assert float(told["price"]) == pytest.approx(grant.price, abs=0.0006)
         assert float(told["fraction"]) == pytest.approx(job_of[grant.name].fraction, abs=0.0006)
         assert float(told["speedup"]) == pytest.approx(grant.speedup, abs=0.006)

@@ -161,7 +161,7 @@ def test_nobody_does_worse_than_its_share_while_requests_fit_into_shares(
     if plan.converged:
         for user in plan.users:
             assert user.utility >= user.entitlement_utility * FIRST_CORE * (1 - 1e-6)
-            assert user.spent <= user.entitled_cores * (1 + 1e-6)
+            assert user.spent <= user.entitled * (1 + 1e-6)
             assert user.short_of == ()
 
 
@@ -178,7 +178,7 @@ def test_a_floor_beyond_the_entitlement_is_kept_and_others_get_the_rest() -> Non
     """B buys 4 cores for all its 8, so that a core costs 2, and A is told what its 12 cost."""
     plan = clear(cluster(job("a", "A", 12), job("b", "B"), cores=16))
     assert held(plan) == {"a": 12, "b": 4}
-    assert [user.entitled_cores for user in plan.users] == [8, 8]
+    assert [user.entitled for user in plan.users] == [8, 8]
     assert [user.spent for user in plan.users] == pytest.approx([24, 8], rel=1e-5)
     assert [user.short_of for user in plan.users] == [(), (Shortfall("A", "n1", 4.0),)]
     assert "no less than it requested" in plan.grants[0].reason

@@ -82,7 +82,7 @@ def test_no_running_pod_starves(batch: int) -> None:
         cores = {node.name: node.cores for node in snapshot.nodes}
         if policy.sold_by == "socket":
             continue  # its share is then one of each socket that its jobs are on
-        budget = {user.name: user.entitled_cores for user in plan.users}
+        budget = {user.name: user.entitled for user in plan.users}
         every = sum(budget.values())
         for grant in plan.grants:
             together = sum(
@@ -106,8 +106,8 @@ def test_requests_of_a_little_more_than_a_core_take_no_second_core_from_others()
     )
     plan = clear(Snapshot((_user("ann", 26), _user("bob", 74)), nodes, jobs))
     ann, bob = plan.users
-    assert ann.held_cores == pytest.approx(8.32, abs=8e-3)
-    assert bob.held_cores == pytest.approx(23.68, abs=8e-3)
+    assert ann.held == pytest.approx(8.32, abs=8e-3)
+    assert bob.held == pytest.approx(23.68, abs=8e-3)
 
 
 def test_a_user_of_little_with_a_pod_on_every_node_holds_what_it_is_entitled_to() -> None:
@@ -118,7 +118,7 @@ def test_a_user_of_little_with_a_pod_on_every_node_holds_what_it_is_entitled_to(
         for user in ("few", "many")
     )
     plan = clear(Snapshot((_user("few", 1), _user("many", 99)), nodes, jobs))
-    assert plan.users[0].held_cores == pytest.approx(0.8, rel=0.01)
+    assert plan.users[0].held == pytest.approx(0.8, rel=0.01)
 
 
 def test_requests_are_paid_at_the_price_of_their_node() -> None:
@@ -131,5 +131,5 @@ def test_requests_are_paid_at_the_price_of_their_node() -> None:
     plan = clear(Snapshot((_user("ann", 1), _user("bob", 1)), nodes, jobs))
     ann, bob = plan.users
     assert plan.grants[0].held == 15
-    assert ann.spent > ann.entitled_cores
+    assert ann.spent > ann.entitled
     assert [(each.user, each.node, each.cores) for each in bob.short_of] == [("ann", "hot", 7)]

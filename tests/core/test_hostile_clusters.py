@@ -89,7 +89,7 @@ def test_every_mechanism_decides_in_finite_numbers(
     snapshot = cluster()
     plan = clear(snapshot, Policy(cores=mechanism))
     # The market's search is inexact for users of a millionth of a thousandth of a core.
-    tiny = mechanism == "AmdahlBidding" and min(u.entitled_cores for u in plan.users) < 1e-8
+    tiny = mechanism == "AmdahlBidding" and min(u.entitled for u in plan.users) < 1e-8
     assert plan.converged or (tiny and plan.residual < USABLE)
     assert plan.iterations >= 1
     assert len(plan.grants) == len(snapshot.jobs)

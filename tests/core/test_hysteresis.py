@@ -221,7 +221,7 @@ def test_a_node_has_the_present_division_or_the_new_one(case: Case) -> None:
         # In an auction, a job pays if what it holds has its minimum utility.
         assert grant.spend == other.spend or case.policy.cores == "Auction"
     for user, same in zip(plan.users, free.users, strict=True):
-        assert (user.entitled_cores, user.cores) == (same.entitled_cores, same.cores)
+        assert (user.entitled, user.bought) == (same.entitled, same.bought)
         assert user.utility == same.utility
         assert user.entitlement_utility == same.entitlement_utility
 

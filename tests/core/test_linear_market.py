@@ -112,7 +112,7 @@ def test_nobody_bids_on_more_nodes_than_it_may_and_nothing_is_lost(
     for i in range(users):
         held = [each for each in plan.grants if each.entitlement == f"u{i}" and each.bought > 0]
         assert len(held) <= (most[i] or nodes)
-        budget = plan.users[i].entitled_cores
+        budget = plan.users[i].entitled
         assert sum(each.spend for each in held) == pytest.approx(budget, rel=1e-3)
     for node in snapshot.nodes:
         assert sum(each.bought for each in plan.grants if each.node == node.name) <= 10 * (1 + 1e-9)
@@ -131,7 +131,7 @@ def test_no_other_choice_of_nodes_serves_better_where_the_market_is_at_rest(
     mine, theirs = np.zeros((2, nodes))
     for grant in plan.grants:
         (mine if grant.entitlement == "x" else theirs)[int(grant.node[1:])] = grant.spend
-    weights, budget = np.array(works["x"]), plan.users[0].entitled_cores
+    weights, budget = np.array(works["x"]), plan.users[0].entitled
     theirs = np.maximum(theirs, 1e-9)
     now = float(weights @ (mine / (mine + theirs)))
     best = max(

@@ -33,7 +33,7 @@ def test_the_same_as_the_command_says(tmp_path: Path) -> None:
     assert said.before is not None
     for division, cleared in ((answer.now, said.before), (answer.then, said.cleared[0])):
         assert [(each.name, each.held) for each in division.users] == [
-            (each.name, each.held_cores) for each in cleared.plan.users
+            (each.name, each.held) for each in cleared.plan.users
         ]
         assert [each.price for each in division.nodes] == pytest.approx(
             [each.price for each in cleared.plan.nodes]

@@ -103,7 +103,7 @@ def outcome() -> tuple[int | None, str | None]:
     """The program's cores of its own, and the state of its grant."""
     status = get(f"/apis/walras.dev/v1alpha1/namespaces/{TEAM}/marketjobs/{PROGRAM}").get("status")
     for pod in (status or {}).get("pods", ()):
-        return int(float(pod.get("heldCores", "0"))), pod.get("state")
+        return int(float(pod.get("held", "0"))), pod.get("state")
     return None, None
 
 

@@ -281,4 +281,4 @@ def test_a_node_that_is_not_ready_keeps_its_grants_for_as_long(since: str, *, ke
     if kept:  # its pods have what they had, and what its cores are worth still counts
         for name in ("lab-n1", "lab-n2", "shop-n1", "shop-n2"):
             (held,) = status(decision, "MarketJob", name, "lab")["pods"]
-            assert (held["state"], held["heldCores"]) == ("Enforced", "4")
+            assert (held["state"], held["held"]) == ("Enforced", "4")

@@ -38,7 +38,7 @@ def test_money_moves_to_the_jobs_whose_objectives_it_pays_for() -> None:
     assert float(told[2]["auction"]["budget"]) < 9 * 2 / 9
     assert sum(float(each["auction"]["budget"]) for each in told) == pytest.approx(9, rel=1e-5)
     assert sum(float(each["spend"]) for each in told) == pytest.approx(9, rel=1e-5)
-    held = [float(each["pods"][0]["heldCores"]) for each in told]
+    held = [float(each["pods"][0]["held"]) for each in told]
     assert held[:2] == pytest.approx([3.6, 3.6], abs=0.01)
     assert sum(held) == pytest.approx(9)
 
@@ -87,7 +87,7 @@ def test_cores_and_memory_of_pods_on_two_nodes_are_one_bid() -> None:
     assert float(told["a"]["auction"]["utility"]) > 1
     assert [each["node"] for each in told["a"]["pods"]] == ["n1", "n2"]
     (alone,) = (each for each in told["a"]["pods"] if each["node"] == "n2")
-    assert alone["heldCores"] == "8"
+    assert alone["held"] == "8"
 
 
 def test_an_objective_that_is_met_or_missed_is_an_event() -> None:

@@ -40,7 +40,7 @@ def cores(decision: Decision, name: str) -> Document:
 def test_two_users_of_three_cores_hold_half_of_the_odd_one_each() -> None:
     decision = two_users("3")
     for name in ("ada", "bob"):
-        assert cores(decision, name) == {"entitled": "1.5", "allocated": "1.5", "held": "1.5"}
+        assert cores(decision, name) == {"entitled": "1.5", "bought": "1.5", "held": "1.5"}
         utility = status(decision, "Entitlement", name)["utility"]
         assert float(utility["now"]) == pytest.approx(speedup(1.5, 0.9), 1e-5)
         assert utility["now"] == utility["bought"] == utility["atEntitlement"]

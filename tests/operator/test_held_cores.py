@@ -40,7 +40,7 @@ def test_a_new_leader_knows_exactly_what_pods_hold() -> None:
     assert carried(replace(after, carried=None)).held == first.carried.held
     for name in ("ada", "bob", "eve"):
         (told,) = status(first, "MarketJob", name, "lab")["pods"]
-        assert told["heldCores"] == held[f"{name}-0"]
+        assert told["held"] == held[f"{name}-0"]
 
 
 def earlier(known: World) -> World:
@@ -50,7 +50,7 @@ def earlier(known: World) -> World:
         told: dict[str, Any] = dict(each.status or {})
         pods = [{**one, **OLD_POD} for one in told["pods"]]
         for one in pods:
-            del one["heldCores"]
+            del one["held"]
         jobs.append(each.model_copy(update={"status": {**told, "pods": pods}}))
     for user in objects.entitlements:
         told = dict(user.status or {})
@@ -78,7 +78,7 @@ def test_statuses_of_an_earlier_version_say_nothing_of_what_is_held_and_are_repl
     assert decision.carried.held == first.carried.held
     for name in ("ada", "bob", "eve"):
         (told,) = status(decision, "MarketJob", name, "lab")["pods"]
-        assert "heldCores" in told
+        assert "held" in told
         assert not OLD_POD.keys() & told.keys()
         assert "roundingCredit" not in status(decision, "Entitlement", name)["cores"]
     assert MarketSize.read((old.markets[0].status or {})["size"]).cores == "8"

@@ -44,10 +44,10 @@ SYSTEM = pytest.mark.system
 
 
 def entitlement(name: str = "ann", **cores: str) -> Any:
-    figures = {"entitled": "8", "allocated": "10", "held": "9", **cores}
+    figures = {"entitled": "8", "bought": "10", "held": "9", **cores}
     status = {
         "cores": figures,
-        "memory": {"entitled": str(2**32), "demand": "1", "allocated": str(2**31)},
+        "memory": {"entitled": str(2**32), "demand": "1", "granted": str(2**31)},
         "credits": {
             "balance": "12.5",
             "lent": [{"entitlement": "bob", "memory": str(2**30)}, {"memory": str(2**29)}],
@@ -76,7 +76,7 @@ def named(kind: Any, row: Any) -> dict[str, float | None]:
 
 
 def test_a_sample_has_what_the_statuses_say() -> None:
-    pods = [{"heldCores": "3", "cores": "3.2"}, {"heldCores": "0.5", "cores": "0.5"}]
+    pods = [{"held": "3", "bought": "3.2"}, {"held": "0.5", "bought": "0.5"}]
     allocation = {**document("NodeAllocation"), "metadata": {"name": "n1"}}
     allocation["spec"] = {
         "epoch": 1,
@@ -94,7 +94,7 @@ def test_a_sample_has_what_the_statuses_say() -> None:
                     {
                         "counts": {"total": 4, "unlisted": 2},
                         "pods": pods,
-                        "cores": "7",
+                        "bought": "7",
                         "speedup": "2.5",
                     }
                 )
@@ -228,7 +228,7 @@ def test_use_is_read_from_the_metrics_api_and_its_absence_is_no_failure(
     [
         {"counts": 3, "pods": "x"},
         {"counts": {"unlisted": 1}, "pods": []},
-        {"counts": {"total": 1}, "pods": [{"cores": None}], "cores": "NaN", "speedup": {}},
+        {"counts": {"total": 1}, "pods": [{"bought": None}], "bought": "NaN", "speedup": {}},
     ],
 )
 def test_malformed_statuses_are_unknown(status: Any) -> None:

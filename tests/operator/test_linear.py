@@ -18,9 +18,9 @@ def test_an_entitlement_that_bids_on_one_node_has_cores_there_and_a_part_of_one_
     ]
     decision = decide(world(market(cores=LINEAR), *users, node("n1"), node("n2"), *jobs, *pods))
     told = status(decision, "MarketJob", "train", "lab")["pods"]
-    (left,) = (each for each in told if each["cores"] == "0")
-    (bought,) = (each for each in told if each["cores"] != "0")
-    assert float(bought["heldCores"]) > 8 / 3
-    assert left["heldCores"] == "0.25"
+    (left,) = (each for each in told if each["bought"] == "0")
+    (bought,) = (each for each in told if each["bought"] != "0")
+    assert float(bought["held"]) > 8 / 3
+    assert left["held"] == "0.25"
     assert "maxNodes lets it bid on 1 at once" in left["reason"]
     assert condition(decision, "Market", "default")[:2] == ("True", "Cleared")

@@ -43,7 +43,7 @@ def decided(train: Document, floor: str | None, cpu: str = "8", **cores: Any) ->
 
 def granted(decision: Decision) -> tuple[float, str]:
     (told,) = status(decision, "MarketJob", "train", "lab")["pods"]
-    return float(told["heldCores"]), told["reason"]
+    return float(told["held"]), told["reason"]
 
 
 @pytest.mark.parametrize("floor", [None, *FLOORS])
@@ -77,7 +77,7 @@ def test_requests_that_are_not_whole_take_nothing_from_others(pods: int, request
         )
     )
     assert decision.plan is not None
-    held = {user.name: user.held_cores for user in decision.plan.users}
+    held = {user.name: user.held for user in decision.plan.users}
     assert held == pytest.approx({"vision": 8, "other": 8}, abs=1e-3)
     assert all(grant.keeps_request for grant in decision.plan.grants)
 

@@ -35,10 +35,10 @@ def test_claims_and_prices_are_those_of_the_statuses() -> None:
     team = {"entitlement": "team"}
     for metric, value in {
         "entitled_cores": claim["cores"]["entitled"],
-        "allocated_cores": claim["cores"]["allocated"],
+        "bought_cores": claim["cores"]["bought"],
         "held_cores": claim["cores"]["held"],
         "entitled_memory_bytes": claim["memory"]["entitled"],
-        "allocated_memory_bytes": claim["memory"]["allocated"],
+        "granted_memory_bytes": claim["memory"]["granted"],
         "utility": claim["utility"]["now"],
         "entitlement_utility": claim["utility"]["atEntitlement"],
         "credits": claim["credits"]["balance"],

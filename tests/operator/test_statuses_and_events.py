@@ -84,7 +84,7 @@ def test_the_first_decision_tells_who_is_admitted_and_what_everybody_got() -> No
     assert states(decision) == ["Granted"]
     entitled = status(decision, "Entitlement", "vision")
     assert entitled["budgetShare"] == "0.25"
-    assert entitled["cores"] == {"entitled": "2", "allocated": "2", "held": "2"}
+    assert entitled["cores"] == {"entitled": "2", "bought": "2", "held": "2"}
     assert entitled["spendByNode"] == [{"node": "n1", "spend": "2", "cores": "2"}]
     assert status(decision, "Market", "default")["size"]["cores"] == "8"
 
@@ -293,7 +293,7 @@ WORTH: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
     ("a visible move of a price", {"price": "1.00"}, {"price": "1.01"}, True),
     ("numbers in a sentence", {"reason": "buys 3.1 cores"}, {"reason": "buys 3.2 cores"}, False),
     ("other words", {"reason": "buys 3 cores"}, {"reason": "takes 3 cores"}, True),
-    ("a thousandth of a core", {"heldCores": "1000"}, {"heldCores": "1000.001"}, True),
+    ("a thousandth of a core", {"held": "1000"}, {"held": "1000.001"}, True),
     ("a field more", {"price": "1"}, {"price": "1", "node": "n"}, True),
     ("an entry more", {"pods": []}, {"pods": [{}]}, True),
     ("credits", {"ledger": {"carry": "1.0001"}}, {"ledger": {"carry": "1.0002"}}, True),

@@ -66,7 +66,7 @@ def total(values: Iterable[float | None]) -> float | None:
 
 def held(pod: PodOutcome) -> float | None:
     """Return the cores that a pod holds; what it buys where an older status does not say."""
-    return number(pod.cores if pod.held_cores is None else pod.held_cores)
+    return number(pod.bought if pod.held is None else pod.held)
 
 
 def cores_of_cpu(facts: Facts, node: str) -> float:

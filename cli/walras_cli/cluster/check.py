@@ -344,7 +344,7 @@ def _pods(seen: Seen, job: Document) -> Iterator[tuple[float, float]]:
             parsed: Any = parse_object(pod)
         except ResourceError:
             continue
-        held = float(each.get("heldCores") or each.get("cores") or 0)
+        held = float(each.get("held") or 0)
         yield float(parsed.cpus_requested), held * cpus_of_core.get(each.get("node"), 1.0)
 
 

@@ -48,13 +48,13 @@ _PREFIX = "walras_operator_"
 
 _METRICS: Mapping[str, tuple[str, float]] = {
     "entitled": ("entitled_cores", 1),
-    "bought": ("allocated_cores", 1),
+    "bought": ("bought_cores", 1),
     "held": ("held_cores", 1),
     "used": ("used_cores", 1),
     "credits": ("credits", 1),
     "paid": ("spent_cores", 1),
     "memoryEntitled": ("entitled_memory_bytes", GIB),
-    "memoryHeld": ("allocated_memory_bytes", GIB),
+    "memoryHeld": ("granted_memory_bytes", GIB),
     "memoryUsed": ("used_memory_bytes", GIB),
     "memoryLent": ("lent_memory_bytes", GIB),
     "memoryBorrowed": ("borrowed_memory_bytes", GIB),

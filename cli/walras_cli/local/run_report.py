@@ -42,7 +42,7 @@ class JobResult:
         source_reason: Why the parallel fraction is assumed, and the ways out; empty if it is not.
         seconds: Run time, in seconds.
         cpu_seconds: CPU time that it used, in seconds.
-        cores: Cores that it held, averaged over its run time.
+        held: Cores that it held, averaged over its run time.
         own_cores: Whole cores of its own in its first grant; 0 if it had none.
         shared_cores: Part of the cores that it shares in its first grant; 0 if it had none.
         predicted_speedup: Speedup by Amdahl's law for these cores, averaged over its run time.
@@ -66,7 +66,7 @@ class JobResult:
     source_reason: str
     seconds: float
     cpu_seconds: float
-    cores: float
+    held: float
     own_cores: int
     shared_cores: float
     predicted_speedup: float
@@ -93,8 +93,8 @@ class UserResult:
     """The worth of one entitlement and its cores, averaged over the run times of its jobs."""
 
     name: str
-    entitled_cores: float
-    cores: float
+    entitled: float
+    held: float
     utility: float
     entitlement_utility: float
     cpu_seconds: float
@@ -154,7 +154,7 @@ def result_of(
                 source_reason=state.source_reason,
                 seconds=seconds,
                 cpu_seconds=state.cpu_seconds,
-                cores=state.core_seconds / seconds if seconds else 0.0,
+                held=state.core_seconds / seconds if seconds else 0.0,
                 own_cores=first.own_cores if first else 0,
                 shared_cores=first.shared if first else 0.0,
                 predicted_speedup=state.progress_seconds / seconds if seconds else 0.0,
@@ -198,8 +198,8 @@ def _not_held(loop: Loop) -> tuple[str, ...]:
 def _user(user: UserState, jobs: Sequence[JobResult]) -> UserResult:
     return UserResult(
         name=user.name,
-        entitled_cores=user.mean(user.entitled),
-        cores=user.mean(user.cores),
+        entitled=user.mean(user.entitled),
+        held=user.mean(user.held),
         utility=user.mean(user.utility),
         entitlement_utility=user.mean(user.entitlement_utility),
         cpu_seconds=sum(job.cpu_seconds for job in jobs if job.entitlement == user.name),
@@ -324,7 +324,7 @@ def _user_table(result: RunResult) -> Table:
     table.add_column("user", no_wrap=True)
     for column in (
         "cores\nentitled",
-        "cores\ngot",
+        "cores\nheld",
         "utility",
         "at bare\nentitlement",
         "CPU\nseconds",
@@ -333,8 +333,8 @@ def _user_table(result: RunResult) -> Table:
     for user in result.users:
         table.add_row(
             user.name,
-            f"{user.entitled_cores:.2f}",
-            f"{user.cores:.2f}",
+            f"{user.entitled:.2f}",
+            f"{user.held:.2f}",
             f"{user.utility:.3f}",
             f"{user.entitlement_utility:.3f}",
             f"{user.cpu_seconds:.1f}",
@@ -345,7 +345,7 @@ def _user_table(result: RunResult) -> Table:
 def _job_table(result: RunResult) -> Table:
     table = Table(title="Jobs: predicted / measured", **RULED_STYLE)
     table.add_column("job", overflow="fold")
-    for column in ("F", "cores\ngot", "used", "speedup", "seconds", "shared*"):
+    for column in ("F", "cores\nheld", "used", "speedup", "seconds", "shared*"):
         table.add_column(column, justify="right", no_wrap=True)
     for job in result.jobs:
         mark = "" if job.phase is Phase.DONE else f" ({job.phase.value})"
@@ -353,7 +353,7 @@ def _job_table(result: RunResult) -> Table:
         table.add_row(
             f"{job.title}{mark}",
             f"{job.fraction:.3f}" + ("?" if job.source is FractionSource.ASSUMED else ""),
-            f"{job.cores:.2f}",
+            f"{job.held:.2f}",
             decimal(job.cpu_seconds / job.seconds if job.seconds else None, 2),
             f"{job.predicted_speedup:.2f} / {decimal(job.measured_speedup, 2)}",
             f"{decimal(job.predicted_seconds, 1)} / {job.seconds:.1f}",
@@ -362,6 +362,6 @@ def _job_table(result: RunResult) -> Table:
         )
     table.caption = (
         "F: parallel fraction (?: assumed). Speedup over one core, predicted by Amdahl's law "
-        "for the cores it got. Used: CPUs on average. * seconds under proportional sharing."
+        "for the cores it held. Used: CPUs on average. * seconds under proportional sharing."
     )
     return table

@@ -216,7 +216,7 @@ class UserState:
     name: str
     seconds: float = 0.0
     entitled: float = 0.0
-    cores: float = 0.0
+    held: float = 0.0
     utility: float = 0.0
     entitlement_utility: float = 0.0
 
@@ -237,7 +237,7 @@ class RunTotals:
         for outcome in plan.users if plan is not None else ():
             user = self.users.setdefault(outcome.name, UserState(outcome.name))
             user.seconds += seconds
-            user.entitled += outcome.entitled_cores * seconds
-            user.cores += held.get(outcome.name, 0.0) * seconds
+            user.entitled += outcome.entitled * seconds
+            user.held += held.get(outcome.name, 0.0) * seconds
             user.utility += outcome.held_utility * seconds
             user.entitlement_utility += outcome.entitlement_utility * seconds

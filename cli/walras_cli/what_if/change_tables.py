@@ -40,13 +40,13 @@ def _changed_users(now: Cleared, then: Cleared) -> Table:
         rows.append(
             (
                 name,
-                *_pair(*(None if each is None else each.entitled_cores for each in pair), digits=2),
-                *_pair(*(None if each is None else each.held_cores for each in pair), digits=2),
+                *_pair(*(None if each is None else each.entitled for each in pair), digits=2),
+                *_pair(*(None if each is None else each.held for each in pair), digits=2),
                 *_pair(*(None if each is None else each.held_utility for each in pair), digits=3),
             )
         )
     columns = (
-        "entitled\nnow", "\nthen", "", "cores\nnow", "\nthen", "", "utility\nnow", "\nthen", ""
+        "entitled\nnow", "\nthen", "", "held\nnow", "\nthen", "", "utility\nnow", "\nthen", ""
     )  # fmt: skip
     return filled(new_table(f"Users under {then.plan.mechanism}", "user", columns), rows)
 

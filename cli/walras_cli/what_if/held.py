@@ -136,7 +136,7 @@ def _users(plan: Plan, grants: Iterable[Grant], snapshot: Snapshot) -> tuple[Use
     return tuple(
         replace(
             user,
-            held_cores=cores[user.name],
+            held=cores[user.name],
             held_utility=done[user.name] / work[user.name] if work[user.name] else 0.0,
         )
         for user in plan.users

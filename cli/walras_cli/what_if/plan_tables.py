@@ -120,9 +120,9 @@ def _users(plan: Plan) -> Table:
     rows = [
         (
             user.name,
-            f"{user.entitled_cores:.2f}",
-            f"{user.cores:.2f}",
-            f"{user.held_cores:.2f}",
+            f"{user.entitled:.2f}",
+            f"{user.bought:.2f}",
+            f"{user.held:.2f}",
             f"{user.held_utility:.3f}",
             f"{user.entitlement_utility:.3f}",
             "-" if user.gain is None else f"{round(user.gain, 4) + 0.0:+.1%}",
@@ -136,8 +136,8 @@ def _cores_of_users(cleared: Sequence[Cleared]) -> RenderableType:
     rows = [
         (
             each[0].name,
-            f"{each[0].entitled_cores:.2f}",
-            *(f"{user.held_cores:.2f}" for user in each),
+            f"{each[0].entitled:.2f}",
+            *(f"{user.held:.2f}" for user in each),
         )
         for each in zip(*(each.plan.users for each in cleared), strict=True)
     ]

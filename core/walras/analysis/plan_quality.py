@@ -55,7 +55,7 @@ def evaluate_plan(
         comparisons: Users times jobs up to which envy is computed.
     """
     users = plan.users
-    errors = [abs(user.cores - user.entitled_cores) / user.entitled_cores for user in users]
+    errors = [abs(user.bought - user.entitled) / user.entitled for user in users]
     gains = [u.utility / u.entitlement_utility for u in users if u.entitlement_utility]
     return PlanQuality(
         system_progress=plan.system_progress,
@@ -71,8 +71,8 @@ def proportional_progress(snapshot: Snapshot, plan: Plan) -> float:
     if not plan.grants:
         return 0.0
     jobs = _as_decided(snapshot, plan)
-    entitled = sum(user.entitled_cores for user in plan.users)
-    shares = {user.name: user.entitled_cores / entitled for user in plan.users}
+    entitled = sum(user.entitled for user in plan.users)
+    shares = {user.name: user.entitled / entitled for user in plan.users}
     market = build_market(snapshot, jobs, shares)
     most = np.array([np.inf if job.max_cores is None else job.max_cores for job in jobs])
     cores = share_proportionally(market, maximum=most)
@@ -94,8 +94,8 @@ def _as_decided(snapshot: Snapshot, plan: Plan) -> list[Job]:
 
 
 def _held_progress(plan: Plan) -> float:
-    budgets = sum(user.entitled_cores for user in plan.users)
-    progress = sum(user.entitled_cores * user.held_utility for user in plan.users)
+    budgets = sum(user.entitled for user in plan.users)
+    progress = sum(user.entitled * user.held_utility for user in plan.users)
     return progress / budgets if budgets else 0.0
 
 
@@ -112,7 +112,7 @@ def _envy_freeness(snapshot: Snapshot, plan: Plan, comparisons: int) -> float | 
     fraction = np.array([job.fraction for job in mine])
     most = np.array([np.inf if job.max_cores is None else job.max_cores for job in mine])
     work = np.array([job.work for job in mine])
-    budgets = np.array([each.entitled_cores for each in plan.users])
+    budgets = np.array([each.entitled for each in plan.users])
     per_budget = np.zeros((len(row), len(column)))
     np.add.at(per_budget, (user, node), [grant.bought for grant in plan.grants])
     per_budget /= budgets[:, None]

@@ -95,10 +95,10 @@ class UserOutcome:
     """Cores of one entitlement across the cluster; there is one for each entitlement with jobs.
 
     Attributes:
-        entitled_cores: Cores that its share of the cluster is worth, which is also its budget.
-        cores: Cores that its jobs buy.
-        held_cores: Cores that its jobs hold.
-        spent: Cost of what its jobs buy; above ``entitled_cores`` where its requests cost more.
+        entitled: Cores that its share of the cluster is worth, which is also its budget.
+        bought: Cores that its jobs buy.
+        held: Cores that its jobs hold.
+        spent: Cost of what its jobs buy; above ``entitled`` where its requests cost more.
         utility: Weighted speedup of its jobs on the cores that they buy (eq. 4).
         held_utility: Weighted speedup on the cores that they hold.
         entitlement_utility: The most that it could do with its share of every unit that is sold,
@@ -107,9 +107,9 @@ class UserOutcome:
     """
 
     name: str
-    entitled_cores: float
-    cores: float
-    held_cores: float
+    entitled: float
+    bought: float
+    held: float
     spent: float
     utility: float
     held_utility: float

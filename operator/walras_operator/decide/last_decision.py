@@ -77,7 +77,7 @@ def _held(world: World) -> dict[JobKey, float]:
     held: dict[JobKey, float] = {}
     for job in world.objects.jobs:
         for pod in listed(job.status or {}, "pods"):
-            cores = pod.get("heldCores")
+            cores = pod.get("held")
             if isinstance(cores, str) and _NUMBER.fullmatch(cores) and float(cores) > 0:
                 key = job.metadata.namespace, job.metadata.name
                 held[*key, str(pod.get("name")), str(pod.get("node"))] = float(cores)

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _OF_ENTITLEMENTS = {
     "entitled_cores": ("Cores that the entitlement is worth.", ("cores", "entitled")),
-    "allocated_cores": ("Cores that the entitlement bought.", ("cores", "allocated")),
+    "bought_cores": ("Cores that the entitlement bought.", ("cores", "bought")),
     "held_cores": ("Cores that jobs of the entitlement hold.", ("cores", "held")),
     "entitled_memory_bytes": ("Memory that the entitlement is worth.", ("memory", "entitled")),
-    "allocated_memory_bytes": (
+    "granted_memory_bytes": (
         "Memory granted to jobs of the entitlement.",
-        ("memory", "allocated"),
+        ("memory", "granted"),
     ),
     "utility": (
         "Weighted mean of the predicted speedups of the entitlement's jobs on the cores they hold.",

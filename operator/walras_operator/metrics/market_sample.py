@@ -123,7 +123,7 @@ def _users(world: World, used: Mapping[str, PodUsage]) -> Table:
 
 def _user(status: Status, used: PodUsage | None, mean_credits: float) -> tuple[float | None, ...]:
     entitled = number_at(status, "cores", "entitled")
-    bought = number_at(status, "cores", "allocated")
+    bought = number_at(status, "cores", "bought")
     trade = None if entitled is None or bought is None else bought - entitled
     paid, balance = spent(status), number_at(status, "credits", "balance")
     return (
@@ -137,7 +137,7 @@ def _user(status: Status, used: PodUsage | None, mean_credits: float) -> tuple[f
         paid / bought if bought and paid is not None else None,
         paid,
         _gib(number_at(status, "memory", "entitled")),
-        _gib(number_at(status, "memory", "allocated")),
+        _gib(number_at(status, "memory", "granted")),
         None if used is None else _gib(used.memory),
         _gib(loans(status, "lent")),
         _gib(loans(status, "borrowed")),
@@ -162,7 +162,7 @@ def _jobs(world: World) -> Table:
     for each in world.objects.jobs:
         status = each.status or {}
         if status.get("counts"):
-            row = (_held(status), number_at(status, "cores"), number_at(status, "speedup"))
+            row = (_held(status), number_at(status, "bought"), number_at(status, "speedup"))
             found[f"{each.metadata.namespace}/{each.metadata.name}"] = stored(row, "job")
     return found
 
@@ -170,7 +170,7 @@ def _jobs(world: World) -> Table:
 def _held(status: Status) -> float | None:
     """Return the cores of all pods, counting those that the status does not list like the rest."""
     pods = list(listed(status, "pods"))
-    known = _sum(number_at(pod, "heldCores") for pod in pods)
+    known = _sum(number_at(pod, "held") for pod in pods)
     if known is None or not number_at(status, "counts", "unlisted"):
         return known
     return known * (number_at(status, "counts", "total") or 0.0) / len(pods)

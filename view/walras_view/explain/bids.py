@@ -56,9 +56,9 @@ def _priced(job: ApiObject[MarketJobStatus], sizes: dict[str, float]) -> Iterato
         return
     least, most = job.spec.get("minCores", 1), job.spec.get("maxCores")
     for pod in job.status.pods:
-        if pod.cores is None or pod.price is None:
+        if pod.bought is None or pod.price is None:
             continue
-        cores, price = float(pod.cores), float(pod.price)
+        cores, price = float(pod.bought), float(pod.price)
         yield PricedJob(
             cores=cores,
             price=price,

@@ -144,7 +144,7 @@ class PodReason(Shown):
         name: Name of the pod.
         node: Node that it runs on.
         state: State of its grant.
-        cores: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
+        held: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
         bought: Cores that it bought.
         price: Price of a core on its node.
         spend: Amount of its user's budget that it spends.
@@ -159,7 +159,7 @@ class PodReason(Shown):
     name: str
     node: str | None
     state: str
-    cores: float | None
+    held: float | None
     bought: float | None
     price: float | None
     spend: float | None
@@ -318,8 +318,8 @@ def _pod(facts: Facts, pod: PodOutcome) -> PodReason:
         name=pod.name,
         node=pod.node,
         state=pod.state,
-        cores=held(pod),
-        bought=number(pod.cores),
+        held=held(pod),
+        bought=number(pod.bought),
         price=number(pod.price),
         spend=number(pod.spend),
         speedup=number(pod.speedup),
@@ -363,12 +363,12 @@ def _buyers(job: ApiObject[MarketJobStatus]) -> Iterator[Buyer]:
     if profile is None:
         return
     for pod in job.status.pods:
-        if pod.cores is not None and pod.price is not None:
+        if pod.bought is not None and pod.price is not None:
             yield Buyer(
                 job=job.title,
                 pod=pod.name,
                 node=pod.node or "",
-                cores=float(pod.cores),
+                cores=float(pod.bought),
                 price=float(pod.price),
                 fraction=float(profile.parallel_fraction),
                 work=float(spec.get("work", 1)),

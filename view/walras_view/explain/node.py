@@ -65,7 +65,7 @@ class Holder(Shown):
         pod: Name of the pod.
         job: Name of its MarketJob; None if that may not be seen.
         user: Entitlement that pays for it; None if its job may not be seen.
-        cores: Cores granted; a part of one in thousandths.
+        held: Cores granted; a part of one in thousandths.
         cpus: Numbers of the CPUs that the agent assigned.
         memory: Memory granted, in bytes; None if none is.
         spend: Amount of its user's budget that it spends.
@@ -77,7 +77,7 @@ class Holder(Shown):
     pod: str
     job: str | None
     user: str | None
-    cores: float
+    held: float
     cpus: str | None
     memory: int | None
     spend: float | None
@@ -165,7 +165,7 @@ def _holders(facts: Facts, name: str) -> tuple[Holder, ...]:
                 pod=grant["name"],
                 job=job,
                 user=user,
-                cores=float(quantity(grant["cores"])),
+                held=float(quantity(grant["cores"])),
                 cpus=None if holding is None else holding.cpus,
                 memory=_memory(grant),
                 spend=None if pod is None else number(pod.spend),
@@ -173,7 +173,7 @@ def _holders(facts: Facts, name: str) -> tuple[Holder, ...]:
                 reason="" if holding is None else holding.reason,
             )
         )
-    return tuple(sorted(found, key=lambda each: (-each.cores, each.namespace, each.pod)))
+    return tuple(sorted(found, key=lambda each: (-each.held, each.namespace, each.pod)))
 
 
 def _memory(grant: Mapping[str, Any]) -> int | None:

@@ -25,13 +25,13 @@ class PodRow(Shown):
         name: Name of the pod.
         node: Node that it runs on.
         state: State of its grant: Granted, Enforced, Failed, Refused or Waiting.
-        cores: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
+        held: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
     """
 
     name: str
     node: str | None
     state: str
-    cores: float | None
+    held: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class JobRow(Shown):
         pods: Number of active pods.
         granted: Number of these pods that have a grant.
         enforced: Number of these pods whose grant is enforced.
-        cores: Cores that the market allocated to all its pods.
+        bought: Cores that all its pods buy.
         held: Cores that the pods hold.
         used: Cores that the pods use.
         memory: Memory granted to its pods, in bytes.
@@ -67,7 +67,7 @@ class JobRow(Shown):
     pods: int
     granted: int
     enforced: int
-    cores: float | None
+    bought: float | None
     held: float | None
     used: float | None
     memory: float | None
@@ -106,7 +106,7 @@ def job_row(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobRow:
     """Return the row of a job; it depends on the Market, its nodes' topologies and use, too."""
     status, counts, ready = job.status, job.status.counts, ready_condition(job)
     profile = status.profile
-    cores, spend = number(status.cores), number(status.spend)
+    cores, spend = number(status.bought), number(status.spend)
     used, memory_used = used_by_job(facts, job)
     return JobRow(
         namespace=job.namespace,
@@ -115,7 +115,7 @@ def job_row(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobRow:
         pods=0 if counts is None else counts.total,
         granted=0 if counts is None else counts.granted,
         enforced=0 if counts is None else counts.enforced,
-        cores=cores,
+        bought=cores,
         held=_held(status),
         used=used,
         memory=total(amount(pod.memory) for pod in status.pods),
@@ -147,6 +147,6 @@ def _pod(pod: PodOutcome) -> PodRow:
 
 def per_pod(pods: Iterable[PodRow]) -> str:
     """Return what a job's pods hold, shortly: 4, 0.333, or 2.333-5."""
-    found = sorted({pod.cores for pod in pods if pod.cores})
+    found = sorted({pod.held for pod in pods if pod.held})
     ends = dict.fromkeys(f"{each:.3f}".rstrip("0").rstrip(".") for each in (found[:1] + found[-1:]))
     return "-".join(ends) or "-"

@@ -29,13 +29,13 @@ class UserCores(Shown):
 
     Attributes:
         entitled: Cores that its share of the cluster is worth, with its core credits.
-        allocated: Cores that its jobs buy.
+        bought: Cores that its jobs buy.
         held: Cores that its jobs hold.
         used: Cores that pods of its jobs use.
     """
 
     entitled: float | None = None
-    allocated: float | None = None
+    bought: float | None = None
     held: float | None = None
     used: float | None = None
 
@@ -46,7 +46,7 @@ class UserMemory(Shown):
 
     entitled: float | None = None
     demand: float | None = None
-    allocated: float | None = None
+    granted: float | None = None
     used: float | None = None
 
 
@@ -216,12 +216,12 @@ def _state(entry: ApiObject[EntitlementStatus]) -> ConditionSummary:
 def _cores(status: EntitlementStatus, below: Sequence[UserRow], used: float | None) -> UserCores:
     own = [] if status.cores is None else [status.cores]
     parts = [
-        *(UserCores(float(x.entitled), float(x.allocated), float(x.held)) for x in own),
+        *(UserCores(float(x.entitled), float(x.bought), float(x.held)) for x in own),
         *(row.cores for row in below),
     ]
     return UserCores(
         total(each.entitled for each in parts),
-        total(each.allocated for each in parts),
+        total(each.bought for each in parts),
         total(each.held for each in parts),
         total([used, *(each.used for each in parts)]),
     )
@@ -230,12 +230,12 @@ def _cores(status: EntitlementStatus, below: Sequence[UserRow], used: float | No
 def _memory(status: EntitlementStatus, below: Sequence[UserRow], used: float | None) -> UserMemory:
     own = [] if status.memory is None else [status.memory]
     parts = [
-        *(UserMemory(int(x.entitled), int(x.demand), int(x.allocated)) for x in own),
+        *(UserMemory(int(x.entitled), int(x.demand), int(x.granted)) for x in own),
         *(row.memory for row in below),
     ]
     return UserMemory(
         total(each.entitled for each in parts),
         total(each.demand for each in parts),
-        total(each.allocated for each in parts),
+        total(each.granted for each in parts),
         total([used, *(each.used for each in parts)]),
     )

@@ -37,7 +37,7 @@ def _cores(row: UserRow) -> str:
     used = "" if row.cores.used is None else f", uses {cores(row.cores.used)}"
     return (
         f"entitled to {cores(row.cores.entitled)}, its budget; bought "
-        f"{cores(row.cores.allocated)}, holds {cores(row.cores.held)}{used}"
+        f"{cores(row.cores.bought)}, holds {cores(row.cores.held)}{used}"
     )
 
 
@@ -45,7 +45,7 @@ def _memory(row: UserRow) -> str:
     if row.memory.entitled is None:
         return "none; the market divides no memory for it"
     return (
-        f"entitled to {memory(row.memory.entitled)}, granted {memory(row.memory.allocated)} of the "
+        f"entitled to {memory(row.memory.entitled)}, granted {memory(row.memory.granted)} of the "
         f"{memory(row.memory.demand)} that its jobs could use"
     )
 

@@ -101,7 +101,7 @@ def _pods(pods: Sequence[PodReason]) -> Table:
     table = Table(**STYLE)
     for head in ("pod", "node"):
         table.add_column(head, no_wrap=True)
-    for head in ("cores", "bought", "price", "spend", "speedup", "memory"):
+    for head in ("held", "bought", "price", "spend", "speedup", "memory"):
         table.add_column(head, justify="right", no_wrap=True)
     for head in ("CPUs", "state"):
         table.add_column(head, no_wrap=True)
@@ -109,7 +109,7 @@ def _pods(pods: Sequence[PodReason]) -> Table:
         table.add_row(
             pod.name,
             pod.node or "-",
-            own_and_shared(pod.cores),
+            own_and_shared(pod.held),
             decimal(pod.bought),
             decimal(pod.price, 3),
             decimal(pod.spend),
@@ -258,7 +258,7 @@ def _holders(node: NodeExplanation) -> Table:
     table = Table(**STYLE)
     for head in ("pod", "job", "user"):
         table.add_column(head, no_wrap=True)
-    for head in ("cores", "memory", "spend"):
+    for head in ("held", "memory", "spend"):
         table.add_column(head, justify="right", no_wrap=True)
     for head in ("CPUs", "state", ""):
         table.add_column(head, no_wrap=True)
@@ -267,7 +267,7 @@ def _holders(node: NodeExplanation) -> Table:
             f"{each.namespace}/{each.pod}",
             each.job or "-",
             each.user or "-",
-            cores(each.cores),
+            cores(each.held),
             memory(each.memory),
             decimal(each.spend),
             each.cpus or "-",

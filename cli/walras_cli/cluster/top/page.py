@@ -163,7 +163,7 @@ def _order(figure: float | None, *name: str) -> tuple[float, tuple[str, ...]]:
 def _of_user(row: UserRow, by: Sort) -> float | None:
     figures: dict[Sort, float | None] = {
         "entitled": row.cores.entitled,
-        "granted": row.cores.allocated,
+        "granted": row.cores.bought,
         "used": row.cores.used,
         "utility": row.utility,
     }

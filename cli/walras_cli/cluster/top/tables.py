@@ -61,11 +61,11 @@ class Column(NamedTuple, Generic[R]):
 
 USERS: tuple[Column[UserRow], ...] = (
     Column("cores\nentitled", lambda row: decimal(row.cores.entitled)),
-    Column("\nbought", lambda row: decimal(row.cores.allocated), wide=True),
+    Column("\nbought", lambda row: decimal(row.cores.bought), wide=True),
     Column("\nheld", lambda row: decimal(row.cores.held)),
     Column("\nused", lambda row: decimal(row.cores.used)),
     Column("memory\nentitled", lambda row: memory(row.memory.entitled)),
-    Column("\ngranted", lambda row: memory(row.memory.allocated)),
+    Column("\ngranted", lambda row: memory(row.memory.granted)),
     Column("\nused", lambda row: memory(row.memory.used)),
     Column("jobs", lambda row: str(row.jobs), wide=True),
     Column("pods", lambda row: str(row.pods), wide=True),

@@ -57,7 +57,7 @@ class Budgets:
             self._money[grant.node][grant.entitlement] += grant.spend
             self._bought[grant.entitlement, grant.node] += grant.bought
             together[grant.entitlement, grant.node] += 1
-        self._budgets = {user.name: user.entitled_cores for user in plan.users}
+        self._budgets = {user.name: user.entitled for user in plan.users}
         self._all_budgets = sum(self._budgets.values())
         self._least_parts = {
             (user, node): policy.least_part * min(self._share(user) * self._size[node] / count, 1.0)

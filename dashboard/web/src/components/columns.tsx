@@ -38,7 +38,7 @@ export function userFigures(): Column<User>[] {
   return [
     figure("shares", "Shares", text.whole, "Weight among the entitlements of the same parent"),
     cores("entitled", "Entitled", "Cores that the entitlement is worth"),
-    cores("allocated", "Bought", "Cores that it bought in the market"),
+    cores("bought", "Bought", "Cores that it bought in the market"),
     cores("held", "Held", "Cores that its jobs hold, in whole cores and parts"),
     cores("used", "Used", "Cores that its jobs keep busy, as measured"),
     figure("lent", "Lent", text.exactCores, "Cores of its part that others have"),
@@ -121,7 +121,7 @@ export function jobColumns(): Column<JobRow>[] {
       cell: (row) => (row.node ? <Name of={row.node} /> : <span class="muted">–</span>),
     },
     figure("pods", "Pods", text.whole),
-    figure("cores", "Bought", text.exactCores, "Cores that it bought in the market"),
+    figure("bought", "Bought", text.exactCores, "Cores that it bought in the market"),
     figure("held", "Held", text.exactCores, "Cores that its pods hold"),
     figure("used", "Used", text.exactCores, "Cores that its pods keep busy, as measured"),
     figure("speedup", "Speedup", text.speedup, "Predicted, against one core"),

@@ -57,7 +57,7 @@ function Page({ job }: { job: JobDetail }) {
           {
             label: "Cores held",
             value: text.cores(job.row.held),
-            about: `${text.exactCores(job.row.cores)} bought`,
+            about: `${text.exactCores(job.row.bought)} bought`,
           },
           { label: "Used", value: text.cores(job.row.used), about: "as measured" },
           { label: "Speedup", value: text.speedup(job.row.speedup), about: "against one core" },
@@ -278,7 +278,7 @@ const podColumns: Column<JobPod>[] = [
   },
   ...(
     [
-      ["cores", "Held", text.cores],
+      ["held", "Held", text.cores],
       ["bought", "Bought", text.exactCores],
       ["price", "Price", text.price],
       ["spend", "Spend", text.exactCores],

@@ -199,11 +199,11 @@ function Grants({
         ),
     },
     {
-      key: "cores",
+      key: "held",
       title: "Cores",
       numeric: true,
-      sort: (row) => row.cores,
-      cell: (row) => text.cores(row.cores),
+      sort: (row) => row.held,
+      cell: (row) => text.cores(row.held),
     },
     {
       key: "cpus",
@@ -255,7 +255,7 @@ function Grants({
       columns={columns}
       rows={node.grants}
       rowKey={ownerKey}
-      initial={{ key: "cores", descending: true }}
+      initial={{ key: "held", descending: true }}
       empty="No pod of the market holds anything of this node."
       rowProps={(row) => ({
         onMouseEnter: () => onChoose(ownerKey(row)),

@@ -68,7 +68,7 @@ function Page({ user }: { user: UserDetail }) {
           {
             label: "Held",
             value: text.cores(user.row.cores.held),
-            about: `${text.exactCores(user.row.cores.allocated)} bought, ${text.exactCores(user.row.cores.used)} used`,
+            about: `${text.exactCores(user.row.cores.bought)} bought, ${text.exactCores(user.row.cores.used)} used`,
           },
           {
             label: "Lent and borrowed",
@@ -82,7 +82,7 @@ function Page({ user }: { user: UserDetail }) {
           },
           {
             label: "Memory granted",
-            value: text.bytes(user.row.memory.allocated),
+            value: text.bytes(user.row.memory.granted),
             about: `entitled to ${text.bytes(user.row.memory.entitled)}`,
           },
           { label: "Credits", value: text.credits(user.row.creditsAboveMean), about: "relative to the mean" },

@@ -24,8 +24,8 @@ VISIBLE = 0.005
 
 NUMBERS = frozenset(
     {
-        "allocated", "atEntitlement", "bought", "budget", "budgetFactor", "budgetShare",
-        "coreValue", "cores", "entitled", "entitlementError", "envyFreeness", "held",
+        "atEntitlement", "bought", "budget", "budgetFactor", "budgetShare",
+        "coreValue", "cores", "entitled", "entitlementError", "envyFreeness",
         "heldProgress", "memoryValue", "now", "otherSpend", "price", "priceError", "progress",
         "proportionalProgress", "residual", "speedup", "spend", "systemProgress", "uniformity",
         "unmetMemory", "utility", "weight",
@@ -136,4 +136,4 @@ def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]
 
 
 def _cores(pod: Mapping[str, Any]) -> str:
-    return str(pod.get("heldCores") or "0")
+    return str(pod.get("held") or "0")

@@ -224,9 +224,9 @@ def entitlement_status(
 
 def _cores(user: UserOutcome) -> EntitledCores:
     return EntitledCores(
-        entitled=figure(user.entitled_cores),
-        allocated=figure(user.cores),
-        held=figure(user.held_cores),
+        entitled=figure(user.entitled),
+        bought=figure(user.bought),
+        held=figure(user.held),
     )
 
 
@@ -240,7 +240,7 @@ def _utility(user: UserOutcome) -> Utility:
 
 def _entitled(user: UserOutcome, costs: Sequence[str]) -> ConditionState:
     """Return the state of ``Entitled``, with what keeps the user from what it is entitled to."""
-    over = user.spent - user.entitled_cores
+    over = user.spent - user.entitled
     requests = (
         f"what its pods requested costs {user.spent:.2f} at today's prices, {over:.2f} more than "
         f"its budget, so it can buy no more: request less, or raise its shares"
@@ -253,11 +253,11 @@ def _entitled(user: UserOutcome, costs: Sequence[str]) -> ConditionState:
         if requests:
             return holds("RequestsAboveBudget", requests)
         return holds("AtEntitlement", "its cores give its jobs at least the utility of its share")
-    trade, moved = user.cores - user.entitled_cores, user.held_cores - user.cores
+    trade, moved = user.bought - user.entitled, user.held - user.bought
     message = (
         f"its jobs have a utility of {user.held_utility:.3g}, and its share of every node would "
-        f"give {user.entitlement_utility:.3g}: it is entitled to {user.entitled_cores:.2f} cores "
-        f"and holds {user.held_cores:.2f} (trade: {trade:+.2f}, minimums and "
+        f"give {user.entitlement_utility:.3g}: it is entitled to {user.entitled:.2f} cores "
+        f"and holds {user.held:.2f} (trade: {trade:+.2f}, minimums and "
         f"hysteresis: {moved:+.2f})"
     )
     more = [each for each in (summarize(explain_shortfall(user)), requests) if each]
@@ -268,7 +268,7 @@ def _memory(outcome: MemoryOutcome | None) -> EntitledMemory | None:
     if outcome is None:
         return None
     return EntitledMemory(
-        entitled=str(outcome.entitled), demand=str(outcome.demand), allocated=str(outcome.granted)
+        entitled=str(outcome.entitled), demand=str(outcome.demand), granted=str(outcome.granted)
     )
 
 

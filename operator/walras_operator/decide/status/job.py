@@ -102,7 +102,7 @@ def job_status(
             enforced=sum(each["state"] == "Enforced" for each in pods),
             unlisted=max(len(pods) - MOST_PODS, 0),
         ),
-        cores=figure(sum(grant.bought for grant in granted)),
+        bought=figure(sum(grant.bought for grant in granted)),
         speedup=figure(fmean(grant.speedup for grant in granted)) if granted else None,
         spend=figure(sum(grant.spend for grant in granted)),
         auction=None if bid is None else _auction(bid, weights_of(job, recorded)),

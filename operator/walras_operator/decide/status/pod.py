@@ -68,8 +68,8 @@ def pod_result(
             "name": pod.metadata.name,
             "node": grant.node,
             "state": _state(grant, held, before),
-            "cores": figure(grant.bought),
-            "heldCores": thousandths(grant.held),
+            "bought": figure(grant.bought),
+            "held": thousandths(grant.held),
             "memory": None if grant.memory is None else str(grant.memory),
             "speedup": figure(grant.speedup),
             "price": figure(grant.price),
@@ -90,7 +90,7 @@ def _state(grant: Grant, held: Enforcement, former: Mapping[str, Any]) -> Any:
     """Return the state of a pod; an agent's last report of the same grant stands until the next."""
     if held.state != "Unreported":
         return held.state
-    same = former.get("node") == grant.node and former.get("heldCores") == thousandths(grant.held)
+    same = former.get("node") == grant.node and former.get("held") == thousandths(grant.held)
     return "Enforced" if same and former.get("state") == "Enforced" else "Granted"
 
 
