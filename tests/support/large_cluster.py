@@ -40,7 +40,6 @@ _KINDS: dict[str, Kind] = {**OURS, "Node": NODES, "Pod": PODS}
 _HEARTBEATS = "kube-node-lease"
 _BEAT = 15.0  # seconds; after 40 without one a node is not ready
 _PARTS = 30
-_MEMORY = "64Gi"  # of a node: enough for all, so that nothing moves by itself
 
 
 def now() -> str:
@@ -55,15 +54,16 @@ class LargeCluster:
         kubeconfig: Kubeconfig of a control plane that has no nodes.
         nodes: Number of nodes to create.
         pods: Number of pods to create.
+        memory: Memory of a node; by default enough for all, so that nothing moves by itself.
 
     Attributes:
         api: Client that reads and changes the cluster.
         nodes: Names of the nodes.
     """
 
-    def __init__(self, kubeconfig: str, nodes: int, pods: int) -> None:
+    def __init__(self, kubeconfig: str, nodes: int, pods: int, memory: str = "64Gi") -> None:
         self.api = Api(settings(kubeconfig), "walras-large-cluster", 2 * THREADS)
-        self.documents = cluster(nodes, pods, _MEMORY)
+        self.documents = cluster(nodes, pods, memory)
         self.nodes = [each["metadata"]["name"] for each in self.documents if each["kind"] == "Node"]
         self._pool = ThreadPoolExecutor(THREADS)
         self._hearts = ThreadPoolExecutor(THREADS // 2)

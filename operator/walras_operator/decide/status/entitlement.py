@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
-
-from pydantic import ValidationError
 
 from walras.market.balances import UNIT, with_subtrees
 from walras.outcome.reasons import explain_shortfall
@@ -34,6 +31,7 @@ from walras_operator.decide.conditions import (
     summarize,
 )
 from walras_operator.decide.numbers import figure
+from walras_operator.decide.status.changes import worth_writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,8 +43,12 @@ if TYPE_CHECKING:
     from walras_operator.decide.world import Document
 
 
-MAX_WRITES = 10
-"""Most Entitlements per second whose status is written only because their credits changed."""
+CREDITS_SECONDS = 300
+"""Longest time for which a status of an Entitlement may show credits of before, but where there
+are so many that `MOST_WRITES` do not suffice."""
+
+LEAST_WRITES, MOST_WRITES = 0.3, 10.0
+"""Entitlements per second whose status is written only because their credits changed."""
 
 
 BELOW = 0.01
@@ -78,7 +80,7 @@ class EntitlementOutcomes:
         users: Outcome of the market for cores.
         memory: Outcome of the division of memory.
         quantum: Number of the Karma quantum; 0 without Karma.
-        due: Entitlements whose credits are written to their status in this quantum.
+        due: Entitlements whose status is written in this quantum for their credits alone.
         account: What others owe each and all below it, also those that have a problem.
         half_life: Seconds in which a balance halves.
         costs: What each user's requests cost others, a sentence each.
@@ -145,12 +147,12 @@ def _costs(users: Iterable[UserOutcome]) -> dict[str, list[str]]:
 
 
 def due_in(names: Sequence[str], quantum: int, seconds: int) -> frozenset[str]:
-    """Return the entitlements whose credits are written in a quantum, each in turn.
+    """Return the entitlements whose credits alone are worth a write in a quantum, each in turn.
 
-    All balances change in every quantum, and each status costs a request, so at most
-    `MAX_WRITES` a second are written.
+    All balances change in every quantum, and each status costs a request.
     """
-    turns = math.ceil(len(names) / (MAX_WRITES * seconds)) or 1
+    writes = min(max(len(names) / CREDITS_SECONDS, LEAST_WRITES), MOST_WRITES)
+    turns = math.ceil(len(names) / (writes * seconds)) or 1
     return frozenset(names[(-quantum) % turns :: turns])
 
 
@@ -206,7 +208,7 @@ def entitlement_status(
         cores=None if user is None else _cores(user),
         memory=_memory(outcomes.memory.get(name)),
         utility=None if user is None else _utility(user),
-        credits=_credits(outcomes, name, before),
+        credits=_credits(outcomes, name),
         core_credits=_core_credits(
             outcomes.account.get(name), outcomes.half_life, has_jobs=user is not None
         ),
@@ -219,7 +221,11 @@ def entitlement_status(
         {"node": node, "spend": figure(each.spend), "cores": figure(each.cores)}
         for node, each in spends[:MOST_SPENDS]
     ]
-    return status.document() | {"spendByNode": by_node}
+    document = status.document() | {"spendByNode": by_node}
+    if name in outcomes.due or "credits" not in before or "credits" not in document:
+        return document
+    with_old_credits = document | {"credits": before["credits"]}
+    return document if worth_writing(before, with_old_credits) else with_old_credits
 
 
 def _cores(user: UserOutcome) -> EntitledCores:
@@ -272,13 +278,10 @@ def _memory(outcome: MemoryOutcome | None) -> EntitledMemory | None:
     )
 
 
-def _credits(outcomes: EntitlementOutcomes, name: str, before: Mapping[str, Any]) -> Credits | None:
+def _credits(outcomes: EntitlementOutcomes, name: str) -> Credits | None:
     outcome = outcomes.memory.get(name)
     if outcome is None or outcome.account is None:
         return None
-    if "credits" in before and name not in outcomes.due:
-        with contextlib.suppress(ValidationError):
-            return Credits.read(before["credits"])
     account = outcome.account
     return Credits(
         quantum=outcomes.quantum,
