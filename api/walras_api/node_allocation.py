@@ -207,6 +207,8 @@ class GrantStatus(Status):
         memory_demand: Memory that the pod could use, in bytes, as estimated from kernel statistics;
             absent if the pod's memory is left alone. It is updated when it grows, or falls by a
             fifth.
+        used_cpus: CPUs that the pod used on average in the last minutes, by the kernel's count,
+            such as 1.52; it is updated at most once a minute, when it changes by a twentieth.
         state: State of the grant: Enforced, Pending (being applied), Failed (the kernel refused a
             write) or Absent (the pod has no container on the node).
         reason: Why the grant is not enforced.
@@ -219,6 +221,7 @@ class GrantStatus(Status):
     sockets: Annotated[list[int], Field(max_length=MOST_SOCKETS)] | None = None
     memory: str | None = None
     memory_demand: str | None = None
+    used_cpus: Number | None = None
     state: Literal["Enforced", "Pending", "Failed", "Absent"]
     reason: str = ""
 

@@ -92,11 +92,11 @@ class Views:
     def job_rows(self) -> tuple[JobRow, ...]:
         """Rows of all jobs by namespace and name."""
         facts, kept = self.facts, {}
-        # cores_of_cpu depends on the Market's spec and on topologies, which change very rarely.
-        topologies = self._topologies
+        # What is used depends on the Market's unit, and on what agents report of its nodes.
+        reports = {name: each.status for name, each in facts.allocations.items()}
         for key in sorted(facts.jobs):
             job = facts.jobs[key]
-            on = (job, facts.use, *(topologies.get(pod.node or "") for pod in job.status.pods))
+            on = (job, facts.use, *(reports.get(pod.node or "") for pod in job.status.pods))
             unit = None if facts.market is None else facts.market.spec.get("cores")
             before = self._jobs.get(key)
             depends = (*on, unit)
@@ -106,12 +106,6 @@ class Views:
                 kept[key] = _Kept(depends, job_row(facts, job))
         self._jobs = kept
         return tuple(each.row for each in kept.values())
-
-    @cached_property
-    def _topologies(self) -> Mapping[str, object]:
-        if self.facts.use.pods is None:
-            return {}
-        return {name: each.status.topology for name, each in self.facts.allocations.items()}
 
     @cached_property
     def node_rows(self) -> tuple[NodeRow, ...]:

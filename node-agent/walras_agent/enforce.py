@@ -30,6 +30,7 @@ from walras_agent.pod_cpus import (
     still_exclusive,
     unshared_cpus,
 )
+from walras_agent.procfs import idle_seconds
 from walras_agent.quota import (
     LEAST_WEIGHTS,
     WEIGHT_FILES,
@@ -57,6 +58,7 @@ NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 
 _PAUSE = 2.0  # least seconds between two looks at the CPU time of pods
 _PAUSE_OF_GUESTS = 1.0  # the same while pods use the CPUs of others
+_GLANCE = 0.25  # seconds between two glances at CPUs that a pod would borrow
 
 _TRIES = 3
 _MOST_DELETED = 64  # originals of deleted groups, since to forget them is a durable write
@@ -110,6 +112,7 @@ class CpuEnforcer:
         classes: Cgroups of QoS classes, whose pods share CPUs with those outside.
         weights: How grants become weights on the shared CPUs.
         clock: Function that returns the monotonic time in seconds.
+        idle: Function that returns how long each CPU has been idle, in seconds.
     """
 
     cgroups: Cgroups
@@ -121,6 +124,7 @@ class CpuEnforcer:
     classes: tuple[str, ...] = ()
     weights: WeightRule = KUBELETS_WEIGHTS
     clock: Callable[[], float] = time.monotonic
+    idle: Callable[[], Mapping[int, float]] = idle_seconds
     _exclusive: Mapping[str, CpuSet] | None = None
     _shared: Mapping[str, CpuSet] | None = None
     _time: SharedTime = field(init=False)
@@ -130,7 +134,7 @@ class CpuEnforcer:
     _allocated: tuple[object, NodeCpus] | None = None
 
     def __post_init__(self) -> None:
-        self._time = SharedTime(CpuUseReader(self.cgroups, self.clock), self.weights)
+        self._time = SharedTime(CpuUseReader(self.cgroups, self.clock), self.weights, self.idle)
 
     @property
     def competing(self) -> bool:
@@ -139,7 +143,12 @@ class CpuEnforcer:
 
     @property
     def pause(self) -> float:
-        """Least time in seconds between two calls of `correct` that look at the pods."""
+        """Time in seconds after which `correct` is due."""
+        return _GLANCE if self._time.lendable else self._look_pause
+
+    @property
+    def _look_pause(self) -> float:
+        """Least time in seconds between two looks, unless the CPU of an owner falls idle."""
         return _PAUSE_OF_GUESTS if self._time.guests else _PAUSE
 
     @property
@@ -213,7 +222,8 @@ class CpuEnforcer:
     def correct(self, fixed: Collection[str] = ()) -> tuple[FileWrite, ...]:
         """Correct the weights of pods on shared CPUs by the time that they used; return the writes.
 
-        It does so at most every `pause` seconds, and reads nothing while no pod shares CPUs.
+        It does so every two seconds, or every second while there are guests, and when the CPU of an
+        owner falls idle that another pod would borrow; it reads nothing while no pod shares CPUs.
         What the kernel refuses shows in the next round.
 
         Args:
@@ -222,7 +232,10 @@ class CpuEnforcer:
         Raises:
             JournalError: The journal cannot be written; nothing was written after that.
         """
-        if self._settled is None or self._time.age() < self.pause:
+        if self._settled is None:
+            return ()
+        fell_idle = bool(self._time.lendable) and self._time.glance()
+        if self._time.age() < self._look_pause and not fell_idle:
             return ()
         pods, held, node_cpus = self._settled
         raised = self._raised_classes(pods, held)

@@ -45,7 +45,7 @@ def find_guests(
         wanted: CPUs that pods would use if they had them.
         before: The last result.
     """
-    free = _lent(pods, asleep)
+    free = lent_cpus(pods, asleep)
     stay, want = {}, {}
     for pod in sorted(wanted.keys() & pods.keys()):
         if pods[pod].limit is None and pod not in asleep:
@@ -69,7 +69,7 @@ def find_guests(
     return guests
 
 
-def _lent(pods: Mapping[str, PodCpus], asleep: Collection[str]) -> CpuSet:
+def lent_cpus(pods: Mapping[str, PodCpus], asleep: Collection[str]) -> CpuSet:
     """Return the CPUs that pods hold, all of which lend."""
     lent, kept = set[int](), set[int]()
     for pod, holds in pods.items():

@@ -81,6 +81,18 @@ def waited_seconds(thread: int) -> float | None:
     return int(fields[1]) / 1e9 if len(fields) > 1 else None
 
 
+def idle_seconds() -> dict[int, float]:
+    """Return how long each online CPU has been idle since boot; {} if that cannot be read."""
+    found = {}
+    for line in _read("/proc/stat").splitlines():
+        name, *ticks = line.split()
+        if not name.startswith(b"cpu"):
+            break
+        if name != b"cpu":
+            found[int(name[3:])] = (int(ticks[3]) + int(ticks[4])) / TICKS_PER_SECOND
+    return found
+
+
 def has_variable(pid: int, assignment: bytes) -> bool:
     """Whether a process was started with ``NAME=value`` in its environment.
 

@@ -20,6 +20,7 @@ from walras_agent.memory.limit_steps import ReclaimPace
 from walras_agent.memory.numa import NumaEnforcer, local_nodes
 from walras_agent.moves import target
 from walras_agent.observe import ControllerDisabledError
+from walras_agent.shown_use import ShownUse
 from walras_agent.status import NodeStatus, pod_status
 from walras_agent.tree import CgroupError
 
@@ -54,11 +55,15 @@ class Reconciler:
     topology: Callable[[], Topology]
     write_conflict: Callable[[], str]
     _plan: NodePlan | None = None
+    _use: ShownUse = field(init=False)
     _expected: Mapping[str, CpuSet] = field(default_factory=dict)
     _quotas: Mapping[str, object] = field(default_factory=dict)
     _refused: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=300.0))
     _busy: Backoff = field(default_factory=lambda: Backoff(first=0.1, longest=30.0))
     _undone: Backoff = field(default_factory=lambda: Backoff(first=0.5, longest=60.0))
+
+    def __post_init__(self) -> None:
+        self._use = ShownUse(self.enforcer.cgroups)
 
     def offer(self, plan: NodePlan, *, reset_epoch: bool = False) -> bool:
         """Use a plan from now on; return False for one that is older than the last, and ignore it.
@@ -108,7 +113,7 @@ class Reconciler:
 
     @property
     def pause(self) -> float:
-        """Least time in seconds between two calls of `correct` that look at the pods."""
+        """Time in seconds after which `correct` is due."""
         return self.enforcer.pause
 
     @property
@@ -160,11 +165,12 @@ class Reconciler:
         limits_held = self.memory.step(done.pods, memory, now)
         repaired = self._note(done, waiting, now)
         pods = {pod.uid: pod for pod in done.pods}
+        used = self._used(plan, done, now)
         return NodeStatus(
             plan.epoch,
             plan.mode,
             pods=tuple(
-                pod_status(grant, pods.get(grant.pod), done, limits_held, numa.pods, topology)
+                pod_status(grant, pods.get(grant.pod), done, limits_held, numa.pods, topology, used)
                 for grant in plan.grants
             ),
             shared=done.node_cpus.shared,
@@ -187,8 +193,16 @@ class Reconciler:
         granted = [each.pod for each in plan.grants if each.memory is not None]
         demands = self.memory.measure(back.pods, granted, now)
         seen = self.preview(plan, now)
-        pods = tuple(replace(each, demand=demands.get(each.pod)) for each in seen.pods)
+        used = self._used(plan, back, now)
+        pods = tuple(
+            replace(each, demand=demands.get(each.pod), used=used.get(each.pod))
+            for each in seen.pods
+        )
         return replace(seen, pods=pods, failures=(*back.failures, *refused))
+
+    def _used(self, plan: NodePlan, done: CpuRound, now: float) -> Mapping[str, float]:
+        granted = {grant.pod for grant in plan.grants}
+        return self._use.look((pod for pod in done.pods if pod.uid in granted), now)
 
     def preview(self, plan: NodePlan, now: float) -> NodeStatus:
         """Return the status after the first two steps of a plan, in a dry run.
@@ -209,7 +223,8 @@ class Reconciler:
         dry_run.offer(replace(plan, mode="enforce"))
         dry_run.step(now)
         status = dry_run.step(now + (self.memory.pace or ReclaimPace()).pause)
-        return replace(status, mode="observe", writes=tuple(dry_cgroups.writes))
+        pods = tuple(replace(each, used=None) for each in status.pods)  # no time has passed
+        return replace(status, mode="observe", pods=pods, writes=tuple(dry_cgroups.writes))
 
     def _note(self, done: CpuRound, waiting: frozenset[str], now: float) -> tuple[str, ...]:
         """Remember the CPUs that are enforced now, and return the groups that others changed."""

@@ -20,13 +20,13 @@ from walras_agent.correction import (
     correct,
     is_busy,
 )
-from walras_agent.guests import find_guests, wanted_cpus, with_guests
+from walras_agent.cpuset import CpuSet
+from walras_agent.guests import find_guests, lent_cpus, wanted_cpus, with_guests
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from walras_agent.cpu_use import CpuUseReader
-    from walras_agent.cpuset import CpuSet
     from walras_agent.observe import ObservedPod
     from walras_agent.pod_cpus import NodeCpus, PodCpus, WeightRule
 
@@ -35,6 +35,9 @@ _AWAKE = 0.05  # of a CPU, used at least by a pod of which waiting threads are l
 _MORE = 0.1  # of a CPU, wanted at least beyond what was bought by one that could use more
 _SHORT = 0.95  # of what was bought, used at least by a guest that is well off
 _PAUSES = (10.0, 60.0)  # least and most seconds for which a pod that woke does not lend
+_IDLE = 0.9  # of the time between two glances, for a CPU whose owner may sleep
+_FORGOTTEN = 1.0  # seconds after which a glance says nothing
+_CORRECTABLE = 0.9  # least seconds of an interval by which weights are corrected
 
 
 @dataclass(slots=True)
@@ -48,13 +51,20 @@ class SharedTime:
             or were seen for the first time, or whether a pod could use the CPUs of others.
         guests: CPUs that each guest may use, by UID, since the last call of `lend`.
         guests_due: Whether the next call of `lend` finds others.
+        lendable: CPUs that a pod would borrow if their owners, who are awake, fell asleep.
+        idle: Function that returns how long each CPU has been idle, in seconds.
     """
 
     reader: CpuUseReader
     weights: WeightRule
+    idle: Callable[[], Mapping[int, float]]
     competing: bool = False
     guests: Mapping[str, CpuSet] = field(default_factory=dict)
     guests_due: bool = False
+    lendable: CpuSet = field(default_factory=CpuSet)
+    _glanced: float = -inf
+    _idle: Mapping[int, float] = field(default_factory=dict)
+    _quiet: Mapping[int, int] = field(default_factory=dict)
     _corrections: dict[str, Correction] = field(default_factory=dict)
     _busy: dict[str, float] = field(default_factory=dict)
     _looked: float = -inf
@@ -65,6 +75,22 @@ class SharedTime:
     def age(self) -> float:
         """Return the seconds since the last look."""
         return self.reader.clock() - self._looked
+
+    def glance(self) -> bool:
+        """Return whether a CPU that a pod would borrow fell idle, so that to look is worth while.
+
+        It reads one file. True twice for such a CPU: a pod sleeps if it used no time between two
+        looks, so a first one has to begin when the CPU is idle.
+        """
+        now, idle = self.reader.clock(), self.idle()
+        since, before = now - self._glanced, self._idle
+        self._glanced, self._idle = now, idle
+        self._quiet = {
+            cpu: self._quiet.get(cpu, 0) + 1
+            for cpu in self.lendable
+            if since < _FORGOTTEN and idle.get(cpu, 0.0) - before.get(cpu, inf) >= _IDLE * since
+        }
+        return any(times <= 2 for times in self._quiet.values())
 
     def look(
         self, pods: Sequence[ObservedPod], node_cpus: NodeCpus, classes: Collection[str] = ()
@@ -81,7 +107,7 @@ class SharedTime:
         lendable = not self.weights.by_thread and len(node_cpus.pods) > 1
         if not bought and not lendable:
             self.competing, self._corrections, self._busy = False, {}, {}
-            self._asleep, self._wanted = frozenset(), {}
+            self._asleep, self._wanted, self.lendable = frozenset(), {}, CpuSet()
             self.guests_due = bool(self.guests)
             return
         granted = node_cpus.pods
@@ -92,7 +118,8 @@ class SharedTime:
         bought = {pod: each for pod, each in bought.items() if pod not in self.guests}
         unknown = (bought.keys() & self.reader.seen) - rates.keys()
         kept = {pod: self.correction(pod) for pod in self.guests}
-        self._corrections = kept | correct(bought, rates, self._corrections)
+        long = {pod: rate for pod, rate in rates.items() if rate.seconds >= _CORRECTABLE}
+        self._corrections = kept | correct(bought, long, self._corrections)
         self._busy = {pod: _busy_part(bought.get(pod), rate) for pod, rate in rates.items()}
         if lendable:
             self._find_sleepers(node_cpus.pods, rates)
@@ -129,6 +156,10 @@ class SharedTime:
             for pod, cpus in wanted.items()
             if pod in self.guests or cpus > bought[pod] + _MORE
         }
+        lent = lent_cpus(granted, self._asleep)
+        self.lendable = lent_cpus(granted, granted.keys() - pausing) - lent
+        if not self._wanted:
+            self.lendable = CpuSet()
 
     def _find_guests(self, node_cpus: NodeCpus) -> dict[str, CpuSet]:
         return find_guests(node_cpus.pods, self._asleep, self._wanted, self.guests)

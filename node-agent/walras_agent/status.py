@@ -39,6 +39,8 @@ class PodStatus:
             a measurement, or while a container is not limited yet.
         demand: Bytes of memory that the pod could use; None if that is not measured.
         sockets: Sockets that the pod's CPUs are on; None while it has no container on this node.
+        millicores: Thousandths of a core that the grant gives, as `EnforcedGrant.millicores`.
+        used: CPUs that the pod used on average of late (`shown_use`); None if unknown.
     """
 
     pod: str
@@ -52,6 +54,8 @@ class PodStatus:
     limit: int | None = None
     demand: int | None = None
     sockets: tuple[int, ...] | None = None
+    millicores: int = 0
+    used: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ def pod_status(
     memory: MemoryStep,
     bindings: Mapping[str, NumaBinding],
     topology: Topology,
+    used: Mapping[str, float],
 ) -> PodStatus:
     """Return the status of one grant.
 
@@ -106,10 +111,17 @@ def pod_status(
         memory: Result of the step for memory.
         bindings: NUMA bindings of pods, by UID.
         topology: CPUs of the node.
+        used: CPUs that pods used of late, by UID.
     """
     if pod is None or not pod.containers:
         return PodStatus(
-            grant.pod, grant.title, None, None, "Absent", "the pod has no container on this node"
+            grant.pod,
+            grant.title,
+            None,
+            None,
+            "Absent",
+            "the pod has no container on this node",
+            millicores=grant.millicores,
         )
     pod_cpus = done.node_cpus.pods[grant.pod]
     report, refusal = memory.pods.get(grant.pod), memory.refused.get(grant.pod)
@@ -124,6 +136,8 @@ def pod_status(
         limit=pod_cpus.limit.units if pod_cpus.limit else None,
         demand=memory.demands.get(grant.pod),
         sockets=topology.sockets_of(pod_cpus.held),
+        millicores=grant.millicores,
+        used=used.get(grant.pod),
     )
     groups = {*pod.groups}
     if pod_cpus.milliweight is not None:

@@ -8,11 +8,13 @@ import pytest
 
 from model_kernel import ModelKernel, Stopped
 from model_node import LAYOUT, Node
+from walras_agent.cpu_use import CpuUseReader
 from walras_agent.cpuset import CpuSet
 from walras_agent.guests import find_guests
-from walras_agent.pod_cpus import PodCpus
+from walras_agent.pod_cpus import KUBELETS_WEIGHTS, PodCpus
 from walras_agent.quota import WEIGHT_FILES
 from walras_agent.restore import restore
+from walras_agent.shared_time import SharedTime
 from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
@@ -230,3 +232,59 @@ def test_an_agent_that_ends_at_any_moment_leaves_all_to_be_put_back(
     restore(lenders.node.journal, lenders.kernel, possible=CpuSet(range(8)))
     assert lenders.texts() == lenders.before
     assert dict(lenders.node.journal.originals) == {}
+
+
+def test_an_owner_that_falls_asleep_has_a_guest_within_a_second(lenders: Lenders) -> None:
+    lenders.use(a=1.0, b=1.0)
+    for _ in range(80):  # until a pod that woke may lend again
+        lenders.step()
+    assert lenders.guests() == {}
+    node, agent = lenders.node, lenders.node.agent
+    (own,) = node.cpus(node.container("a"))
+    node.idle = dict.fromkeys(range(3), 0.0)
+    assert agent.competing
+    for _ in range(4):
+        pass_time(lenders, own, asleep=False)
+        agent.correct(node.now)
+        assert lenders.guests() == {}
+    lenders.use(b=1.0)
+    seconds = 0.0
+    while not agent.guests_due and seconds < 2:
+        seconds += pass_time(lenders, own, asleep=True)
+        agent.correct(node.now)
+    assert seconds <= 0.8
+    agent.step(node.now)
+    assert set(lenders.guests()) == {"b"}
+    assert agent.pause == 1.0, "there is nothing left to borrow"
+
+
+def pass_time(lenders: Lenders, own: int, *, asleep: bool) -> float:
+    """Let time pass until the agent is to correct again, and return how long that is."""
+    seconds = lenders.node.agent.pause
+    lenders.node.now += seconds
+    lenders.kernel.elapse(seconds)
+    lenders.node.idle[own] += seconds if asleep else 0.0
+    return seconds
+
+
+def test_a_cpu_that_falls_idle_is_worth_two_looks_and_no_more() -> None:
+    now, idle = 0.0, {0: 0.0, 1: 0.0}
+    reader = CpuUseReader(ModelKernel(1), clock=lambda: now)
+    pods = SharedTime(reader, KUBELETS_WEIGHTS, lambda: dict(idle))
+    pods.lendable = CpuSet([1])
+
+    def glances(number: int, seconds: float = 0.25, **of_cpus: float) -> list[bool]:
+        nonlocal now
+        found = []
+        for _ in range(number):
+            now += seconds
+            for cpu in idle:
+                idle[cpu] += seconds * of_cpus.get(f"cpu{cpu}", 0.0)
+            found.append(pods.glance())
+        return found
+
+    assert not any(glances(4, cpu0=1.0)), "nobody would borrow it"
+    assert glances(4, cpu1=0.96) == [True, True, False, False]
+    assert not any(glances(4, cpu1=0.5))
+    assert glances(3, cpu1=1.0) == [True, True, False]
+    assert not any(glances(3, seconds=2.0, cpu1=1.0)), "the last glance is too old"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -320,3 +320,28 @@ def test_refusals_of_the_model_are_the_kernels() -> None:
     kernel.make("/a/b", tasks=1)
     with pytest.raises(CgroupError, match="busy"):
         kernel.write(CgroupFile("cpuset", "/a", "cpuset.cpus"), "0")
+
+
+def shown(node: Node, seconds: float = 10.0, steps: int = 1, **used: float) -> list[float | None]:
+    """Return the use of the pod a that statuses show while pods use so many CPUs."""
+    node.use(**used)
+    return [node.step(seconds).pods[0].used for _ in range(steps)]
+
+
+@pytest.mark.parametrize("mode", ["enforce", "observe"])
+def test_what_pods_use_is_shown_when_it_changes_visibly_and_once_a_minute(
+    node: Node, mode: Literal["enforce", "observe"]
+) -> None:
+    node.start_pod("a")
+    node.start_pod("b")
+    node.offer(1, mode, a=2000)
+    assert node.step().pods[0].used is None
+    first = shown(node, a=1.5, steps=6)
+    assert first[0] == pytest.approx(1.5, abs=0.01)
+    assert len(set(first)) == 1
+    assert set(shown(node, a=1.54, steps=20)) == {first[0]}, "which nobody would notice"
+    falls = shown(node, a=0.75, steps=20)
+    assert len(set(falls)) <= 3, "it changed more than once a minute"
+    assert falls[-1] == pytest.approx(0.75, abs=0.01)
+    assert set(shown(node, a=0.75, steps=30)) == {falls[-1]}
+    assert shown(node, b=1.0, steps=13)[-1] == 0.0

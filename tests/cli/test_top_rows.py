@@ -10,6 +10,7 @@ import pytest
 
 from seen import NOW, decided, seen
 from walras_cli.cluster.top.page import TableOptions, TopPage
+from walras_view.explain.job import explain_job
 from walras_view.facts import Leases, Use, Used
 from walras_view.notes import headline_of, remarks_of, warnings_of
 from walras_view.rows.jobs import PodRow, job_rows, per_pod
@@ -131,6 +132,32 @@ def test_use_is_told_in_the_cores_that_are_sold(threads: int, cores: float) -> N
     assert rows["lab"].memory.used == 2 * GIB
     (row,) = node_rows(facts)
     assert (row.used, row.memory_used) == (4 * cores, 5 * GIB)
+
+
+def test_cpu_time_is_what_agents_count_with_or_without_a_metrics_api() -> None:
+    world = tree()
+    counted = {}
+    for name, each in world.allocations.items():
+        pods = [
+            {
+                "podUID": grant.pod_uid,
+                "namespace": grant.namespace,
+                "name": grant.name,
+                "state": "Enforced",
+                "usedCpus": "0.5",
+            }
+            for grant in each.spec.grants
+        ]
+        status = {**(each.status or {}), "pods": pods}
+        counted[name] = each.model_copy(update={"status": status})
+    facts = seen(replace(world, allocations=counted))
+    assert [row.used for row in job_rows(facts)] == [0.5] * 3
+    rows = {row.name: row for row in user_rows(facts, by_name)}
+    assert (rows["lab"].cores.used, rows["lab"].memory.used) == (1.0, None)
+    job = next(iter(facts.jobs.values()))
+    assert [pod.used for pod in explain_job(facts, job).pods] == [0.5]
+    both = replace(facts, use=with_use(world).use)
+    assert [(row.used, row.memory_used) for row in job_rows(both)] == [(0.5, GIB)] * 3
 
 
 def test_what_users_use_is_not_told_where_not_all_of_their_jobs_are_seen() -> None:

@@ -2,8 +2,8 @@
 
 ``SOAK_MINUTES`` (20) says for how long, ``SOAK_SEED`` (1) gives the order. After each fault
 everything must be as it should be again. All the while a watcher, which uses no code of Walras,
-looks for CPUs with two owners, OOM kills, and grants that are reported as enforced and are not. The
-report is ``build/verify/soak.md``.
+looks for CPUs with two owners, OOM kills, grants that are reported as enforced and are not, and
+busy pods that have less CPU time than they bought. The report is ``build/verify/soak.md``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from cluster_tools import (
     kubectl,
 )
 from installed import CHART, IMAGE, PARTS, Installed, begin_programs, withdraw
-from shared_node import OURS, TEAMS, deployment, entitlement, job, namespace
+from node_rules import Spent
+from shared_node import BUSY_PROGRAM, OURS, TEAMS, deployment, entitlement, job, namespace
 from waiting import eventually
 from walras_api.contract import PARTNER_ANNOTATION, STATIC_POD_ANNOTATION
 
@@ -63,6 +64,9 @@ SHARES = [(9, 1), (1, 9), (5, 4)]
 """Shares of the two teams, of which each settling takes others than the last one."""
 
 _log = logging.getLogger(__name__)
+
+BUSY = ("index", "align")
+"""Programs that use all CPUs that they can have, one of each team."""
 
 LAB = "soak-lab"
 """Namespace of pods that come and go, and of attackers."""
@@ -146,6 +150,12 @@ class Soak:
         self.steps.append(Step(fault, seconds, self.usage()))
         _log.info("%s: %.1f s", fault, seconds)
         assert self.installed.watcher.violations() == [], fault
+
+    def judged_seconds(self) -> float:
+        """Return the time in which pods were busy under an enforced grant, summed over pods."""
+        lines = self.installed.watcher.lines()
+        spent = [Spent(*each["spent"][1:]) for each in lines if "spent" in each]
+        return sum(each.seconds for each in spent if each.is_busy)
 
     def start_kubelet(self) -> None:
         """Start the kubelet again if it has ended, as systemd does.
@@ -373,7 +383,7 @@ def soak(node: Node, tmp_path: Path) -> Iterator[Soak]:
         try:
             for archive in PARTS:
                 node.load(archive)
-            begin_programs(installed.shared)
+            begin_programs(installed.shared, scripts=dict.fromkeys(BUSY, BUSY_PROGRAM))
             made.expected = installed.settings()
             apply(namespace(LAB))
             apply_installation(installed)
@@ -402,6 +412,7 @@ def test_faults_and_attacks_leave_nothing_wrong(soak: Soak) -> None:
         time.sleep(soak.lots.uniform(0, 5))
     installed_anew(soak)
     soak.settle("installed anew")
+    assert soak.judged_seconds() > 60 * MINUTES / 4, "hardly any CPU time was judged"
 
 
 def report(soak: Soak) -> None:
@@ -410,9 +421,10 @@ def report(soak: Soak) -> None:
     faults: dict[str, list[float]] = {}
     for step in soak.steps:
         faults.setdefault(step.fault, []).append(step.seconds)
-    violations = len(soak.installed.watcher.violations())
+    violations, judged = len(soak.installed.watcher.violations()), soak.judged_seconds()
+    counts = f"{len(soak.steps)} faults, {violations} violations"
     lines = [
-        f"Seed {SEED}, {len(soak.steps)} faults, {violations} violations.",
+        f"Seed {SEED}, {counts}, CPU time of busy pods judged for {judged:.0f} s.",
         "",
         "| fault | times | median seconds to recover | longest |",
         "|---|---|---|---|",

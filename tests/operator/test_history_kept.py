@@ -149,11 +149,24 @@ def test_a_balance_that_is_no_finite_number_leaves_those_of_others_alone(balance
     assert named("user", users["poor"])["credits"] is None
 
 
-def using(unlisted: int = 0, unit: str = "core") -> dict[str, PodUsage]:
-    """Return the usage of a job with two pods, one of them on a node with two threads a core."""
+def using(
+    unlisted: int = 0, unit: str = "core", counted: str = "", *, measured: bool = True
+) -> dict[str, PodUsage]:
+    """Return the usage of a job with two pods, one of them on a node with two threads a core.
+
+    Args:
+        unlisted: Pods for which the job's status has no room.
+        unit: What the Market sells.
+        counted: CPUs that the agent of that node counts for its pod.
+        measured: Whether there is a metrics API.
+    """
     pods = [{"name": "a", "node": "n1"}, {"name": "b", "node": "n2"}, {"name": "new"}]
     allocation = {**document("NodeAllocation"), "metadata": {"name": "n1"}}
-    allocation["status"] = {"topology": {"cores": 4, "threads": 8}}
+    grant = {"podUID": "a-uid", "namespace": "lab", "name": "a", "cores": "2"}
+    allocation["spec"] = {**allocation["spec"], "grants": [grant]}
+    held = [{"podUID": uid, "usedCpus": counted} for uid in ("a-uid", "of-another-node")]
+    topology = {"cores": 4, "threads": 8}
+    allocation["status"] = {"topology": topology, "pods": held if counted else []}
     rules: Any = parse_object(
         {**document("Market"), "metadata": {"name": "default"}, "spec": {"cores": {"unit": unit}}}
     )
@@ -169,9 +182,10 @@ def using(unlisted: int = 0, unit: str = "core") -> dict[str, PodUsage]:
         ("lab", "b"): PodUsage(1.0, 2**29),
         ("elsewhere", "a"): PodUsage(50.0, 2**40),
     }
-    sample = sample_of(known, START, use)
+    known_use = use if measured else None
+    sample = sample_of(known, START, known_use)
     (row,) = sample.tables["user"].values()
-    found = used_by_users(known, use)
+    found = used_by_users(known, known_use)
     assert named("user", row)["used"] == (found[train.spec.entitlement].cores if found else None)
     return found
 
@@ -180,6 +194,14 @@ def test_use_is_that_of_the_users_pods_in_the_unit_that_is_sold() -> None:
     assert list(using().values()) == [PodUsage(3 / 2 + 1, 2**30 + 2**29)]
     assert list(using(unit="thread").values()) == [PodUsage(4, 2**30 + 2**29)]
     assert using(unlisted=3) == {}, "not all of its pods are known"
+
+
+def test_cpu_time_is_that_of_the_nodes_agents_with_or_without_a_metrics_api() -> None:
+    assert list(using(counted="5").values()) == [PodUsage(5 / 2 + 1, 2**30 + 2**29)]
+    assert list(using(counted="5", measured=False).values()) == [PodUsage(5 / 2, None)]
+    assert list(using(counted="0", measured=False).values()) == [PodUsage(0.0, None)]
+    assert using(measured=False) == {}
+    assert list(using(counted="many").values()) == [PodUsage(3 / 2 + 1, 2**30 + 2**29)]
 
 
 POD = {

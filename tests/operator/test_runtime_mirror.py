@@ -334,6 +334,18 @@ def holding(demand: str, state: str = "Enforced") -> Document:
     return {"pods": [{"podUID": "u", "state": state, "memoryDemand": demand}]}
 
 
+def test_what_pods_use_changes_no_decision(cluster: Cluster) -> None:
+    def using(cpus: str, state: str = "Enforced") -> Document:
+        return {"pods": [{"podUID": "u", "state": state, "usedCpus": cpus}]}
+
+    cluster.mirror.hear("NodeAllocation", allocation(1, status=using("1")))
+    assert not cluster.is_news("NodeAllocation", allocation(1, version=6, status=using("2")))
+    told = cluster.mirror.world("").allocations["n1"].status or {}
+    assert told["pods"][0]["usedCpus"] == "2"
+    failed = allocation(1, version=7, status=using("2", "Failed"))
+    assert cluster.is_news("NodeAllocation", failed)
+
+
 def test_what_pods_could_use_of_memory_waits_for_the_next_quantum(cluster: Cluster) -> None:
     """A thousand nodes tell of it at any time."""
     cluster.mirror.hear("NodeAllocation", allocation(1, status=holding("1")))

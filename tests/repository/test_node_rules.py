@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from node_rules import Held, Judge, Plan, Sight
+from node_rules import Held, Judge, Plan, Sight, Spent, TimeJudge
 
 BOTH = frozenset({0, 1})
 A, B, SHARER = "pod-a", "pod-b", "pod-c"
@@ -131,3 +131,34 @@ def test_a_kill_for_want_of_memory_is_seen_once() -> None:
 def test_nothing_is_owned_once_the_plan_is_gone() -> None:
     gone: list[Sight | Plan | None] = [None, sight(a={0, 1}, b={0, 1}, c={0, 1})]
     assert not problems(*settled(1, A, A_OWNS), *gone, *settled(1, B, B_OWNS))
+
+
+HALF = Spent(1.0, bought=0.5, used=0.5, waited=1.0)
+
+
+def short_of_time(*intervals: Spent) -> list[str]:
+    judge = TimeJudge()
+    return [problem for each in intervals for problem in judge.see(A, each)]
+
+
+def test_a_busy_pod_that_lacks_more_than_a_twentieth_in_a_minute_is_seen() -> None:
+    lacks, fair = HALF._replace(used=0.46), HALF._replace(used=0.48)
+    (found,) = short_of_time(*[lacks] * 60)
+    assert found == f"pod {A} was busy and had 27.6 CPU seconds of the 30.0 that it bought"
+    assert not short_of_time(*[lacks] * 59)
+    assert not short_of_time(*[fair] * 100)
+    assert not short_of_time(*[lacks._replace(used=0.4)] * 10, *[HALF] * 110)
+    assert short_of_time(*[HALF] * 90, *[lacks._replace(used=0.3)] * 10), "later ones count, too"
+
+
+def test_a_pod_that_wants_less_or_cannot_use_more_is_not_short() -> None:
+    sleeps = HALF._replace(used=0.1, waited=0.1)
+    assert not short_of_time(*[sleeps] * 100)
+    assert not short_of_time(*([HALF._replace(used=0.3)] * 50 + [sleeps]) * 3)
+    one_thread = Spent(1.0, bought=1.5, used=1.0, waited=0.0)
+    assert not short_of_time(*[one_thread] * 100)
+
+
+def test_what_programs_outside_take_is_not_owed() -> None:
+    assert not short_of_time(*[HALF._replace(used=0.4, outside=0.2)] * 100)
+    assert short_of_time(*[HALF._replace(used=0.4, outside=0.1)] * 100)

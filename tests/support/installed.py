@@ -7,15 +7,16 @@ import os
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from cluster_tools import ROOT, SYSTEM, ToolError, apply, helm, kubectl, pods
 from node_watcher import Watcher
-from shared_node import PROGRAM, QUIET_PROGRAM, TEAMS, Shared, deployment, namespace, values
+from shared_node import PROGRAM, TEAMS, Shared, deployment, namespace, values
 from waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator, Mapping
 
     from cluster_tools import Node
     from shared_node import Cgroups
@@ -28,6 +29,8 @@ IMAGE = f"localhost/walras-agent:{version('walras')}"
 """Image in which programs run: it has Python, and the nodes have it already."""
 
 CHART = str(ROOT / "helm" / "walras")
+
+NO_SCRIPTS: Mapping[str, str] = MappingProxyType({})
 
 
 class Installed:
@@ -81,13 +84,12 @@ class Installed:
 
 
 def begin_programs(
-    shared: Shared, patience: float = PATIENCE, quiet: Collection[str] = frozenset()
+    shared: Shared, patience: float = PATIENCE, scripts: Mapping[str, str] = NO_SCRIPTS
 ) -> None:
-    """Start the teams' programs, and wait until all run; the ``quiet`` ones hardly use CPUs."""
+    """Start the teams' programs, some of them by scripts of their own, and wait until all run."""
     apply(*map(namespace, TEAMS))
     programs = [(team, each) for team, programs in TEAMS.items() for each in programs]
-    scripts = {each: QUIET_PROGRAM if each in quiet else PROGRAM for _, each in programs}
-    apply(*(deployment(team, each, IMAGE, scripts[each]) for team, each in programs))
+    apply(*(deployment(team, each, IMAGE, scripts.get(each, PROGRAM)) for team, each in programs))
     assert eventually(lambda: len(shared.cpus()) == len(programs), patience, pause=0.5)
 
 

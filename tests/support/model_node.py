@@ -33,7 +33,11 @@ QOS: tuple[QosClass, ...] = ("Guaranteed", "Burstable", "BestEffort")
 
 @dataclass
 class Node:
-    """A node of the model kernel with an agent that can be started anew."""
+    """A node of the model kernel with an agent that can be started anew.
+
+    Attributes:
+        idle: Seconds for which each CPU has been idle so far; the model runs no programs.
+    """
 
     kernel: ModelKernel
     folder: Path
@@ -46,6 +50,7 @@ class Node:
     numa: int = 1
     unit: Unit = "core"
     memory_nodes: MemoryNodes = "any"
+    idle: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         (self.folder / "boot_id").write_text("this boot\n")
@@ -57,7 +62,12 @@ class Node:
         self.journal = Journal.open(self.folder / "journal", self.folder / "boot_id")
         observer = PodObserver(self.kernel, LAYOUT)
         enforcer = CpuEnforcer(
-            self.kernel, observer, self.journal, classes=LAYOUT.classes, clock=lambda: self.now
+            self.kernel,
+            observer,
+            self.journal,
+            classes=LAYOUT.classes,
+            clock=lambda: self.now,
+            idle=lambda: dict(self.idle),
         )
         memory = MemoryEnforcer(self.kernel, self.journal)
         nodes = NumaEnforcer(self.kernel, self.journal, self.folder)

@@ -61,6 +61,35 @@ class NodeCgroups:
         """Return the PIDs of a group's processes."""
         return [int(each) for each in (self._read("cpuset", group, "cgroup.procs") or "").split()]
 
+    def threads(self, group: str) -> list[int]:
+        """Return the IDs of a group's threads."""
+        file = "cgroup.threads" if self.version == 2 else "tasks"
+        return [int(each) for each in (self._read("cpu", group, file) or "").split()]
+
+    def cpu_seconds(self, group: str) -> float:
+        """Return the CPU seconds of a group's processes so far; 0 if it is gone."""
+        if self.version == 1:
+            return int(self._read("cpuacct", group, "cpuacct.usage") or 0) / 1e9
+        found = re.search(
+            r"^usage_usec (\d+)$", self._read("", group, "cpu.stat") or "", re.MULTILINE
+        )
+        return int(found[1]) / 1e6 if found else 0.0
+
+    def outside_seconds(self) -> dict[int, float]:
+        """Return the seconds in which each CPU ran something that is in no pod, or was stolen.
+
+        Cgroup v2 does not count time by CPU; then nothing is known.
+        """
+        if self.version == 2:
+            return {}
+        texts = (self._read("cpuacct", group, "cpuacct.usage_percpu") for group in ("", "kubepods"))
+        everything, in_pods = ([int(each) / 1e9 for each in (text or "").split()] for text in texts)
+        stolen = stolen_seconds()
+        return {
+            cpu: total - mine + stolen.get(cpu, 0.0)
+            for cpu, (total, mine) in enumerate(zip(everything, in_pods, strict=False))
+        }
+
     def oom_kills(self, group: str) -> int:
         """Return the number of processes of a group that the OOM killer has killed."""
         file = "memory.events" if self.version == 2 else "memory.oom_control"
@@ -95,6 +124,13 @@ class NodeCgroups:
             return (self._mount(controller) / group / file).read_text().strip()
         except OSError:
             return None
+
+
+def stolen_seconds() -> dict[int, float]:
+    """Return the seconds that other machines had each CPU while this one wanted it."""
+    rows = re.findall(r"^cpu(\d+) (.+)$", Path("/proc/stat").read_text(), re.MULTILINE)
+    tick = os.sysconf("SC_CLK_TCK")
+    return {int(cpu): int(times.split()[7]) / tick for cpu, times in rows}
 
 
 def container_of(group: str) -> str:

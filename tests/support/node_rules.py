@@ -12,7 +12,9 @@ any CPU, until it has once been in its place.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -49,12 +51,14 @@ class Plan(NamedTuple):
         settled: Whether the node's agent reports that it enforces all of this generation.
         whole: Whole cores of the pods that have some for themselves alone, by UID.
         granted: UIDs of all pods with a grant.
+        cores: Cores of every grant, by UID.
     """
 
     generation: int
     settled: bool
     whole: Mapping[str, int]
     granted: frozenset[str]
+    cores: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass
@@ -149,3 +153,65 @@ class Judge:
 
 def _in_place(held: Held, owners: Mapping[int, str]) -> bool:
     return all(owners.get(cpu, held.pod) == held.pod for cpu in held.cpus)
+
+
+WINDOW = 60.0
+"""Seconds over which CPU time is judged."""
+
+SHORT = 0.05
+"""Part of what a pod bought that it may lack in a window."""
+
+
+class Spent(NamedTuple):
+    """The CPU time of a pod in an interval in which one and the same grant was enforced.
+
+    Attributes:
+        seconds: Length of the interval.
+        bought: CPUs of the grant.
+        used: CPU seconds that its processes had.
+        waited: Seconds in which its threads waited for a CPU, summed over threads.
+        outside: Part of the interval in which programs outside of pods, or other machines, had the
+            CPU of the pod that they had longest.
+    """
+
+    seconds: float
+    bought: float
+    used: float
+    waited: float
+    outside: float = 0.0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether its threads ran or waited for all of what it bought."""
+        return self.used + self.waited >= self.bought * self.seconds
+
+
+@dataclass
+class TimeJudge:
+    """Judge of the CPU time that busy pods have."""
+
+    _busy: dict[str, deque[Spent]] = field(default_factory=dict)
+
+    def see(self, pod: str, spent: Spent) -> Iterator[str]:
+        """Note an interval of a pod, and yield a violation if the last of them lack too much.
+
+        Args:
+            pod: UID of the pod.
+            spent: What it had; intervals without an enforced grant are left out.
+        """
+        if not spent.is_busy:
+            self._busy.pop(pod, None)
+            return
+        window = self._busy.setdefault(pod, deque())
+        window.append(spent)
+        while sum(each.seconds for each in window) - window[0].seconds >= WINDOW:
+            window.popleft()
+        if sum(each.seconds for each in window) < WINDOW:
+            return
+        used = sum(each.used for each in window)
+        due = sum(each.bought * each.seconds * (1 - each.outside) for each in window)
+        if used < (1 - SHORT) * due:
+            window.clear()
+            yield (
+                f"pod {pod} was busy and had {used:.1f} CPU seconds of the {due:.1f} that it bought"
+            )

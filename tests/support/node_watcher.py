@@ -14,11 +14,11 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from live_api import API, RefusedError
 from node_cgroups import NodeCgroups, parse_cpus
-from node_rules import Held, Judge, Plan, Sight
+from node_rules import Held, Judge, Plan, Sight, Spent, TimeJudge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +27,43 @@ ALLOCATIONS = "/apis/walras.dev/v1alpha1/nodeallocations"
 PAUSE = 0.02
 ASK_EVERY = 0.2
 """Seconds between two looks at the cgroups, and between two requests to the API server."""
+
+
+class Clocks(NamedTuple):
+    """What the kernel has counted of a pod so far.
+
+    Attributes:
+        at: Monotonic time in seconds.
+        cores: Cores of the pod's grant.
+        cpus: CPUs that it may use.
+        used: CPU seconds of its processes.
+        waited: Seconds that each of its threads waited for a CPU, by thread.
+        outside: Seconds of each CPU that were not the pods', and in which it was not idle.
+    """
+
+    at: float
+    cores: float
+    cpus: frozenset[int]
+    used: float
+    waited: dict[int, float]
+    outside: dict[int, float]
+
+    def since(self, last: Clocks) -> Spent:
+        """Return what it had since an earlier moment."""
+        seconds = self.at - last.at
+        waited = sum(self.waited[each] - last.waited.get(each, 0.0) for each in self.waited)
+        lost = [self.outside.get(cpu, 0.0) - last.outside.get(cpu, 0.0) for cpu in self.cpus]
+        outside = min(max(lost, default=0.0) / seconds, 1.0)
+        return Spent(seconds, self.cores, self.used - last.used, waited, max(outside, 0.0))
+
+
+def run_delay(thread: int) -> float | None:
+    """Return the seconds that a thread has waited for a CPU; None if it has ended."""
+    try:
+        text = Path(f"/proc/{thread}/schedstat").read_text()
+    except OSError:
+        return None
+    return int(text.split()[1]) / 1e9
 
 
 class Cluster:
@@ -84,6 +121,7 @@ def plan_of(document: dict[str, Any]) -> Plan:
         ready and status.get("enforcedEpoch") == spec["epoch"] and spec["mode"] == "enforce",
         {uid: int(each) for uid, each in cores.items() if each.is_integer()},
         frozenset(cores),
+        cores,
     )
 
 
@@ -96,6 +134,9 @@ class Watch:
         self._judge = Judge(parse_cpus(online))
         self._log = log.open("a", buffering=1)
         self._told: dict[str, Any] = {}
+        self._plan: Plan | None = None
+        self._time = TimeJudge()
+        self._clocks: dict[str, Clocks] = {}
 
     def run(self) -> None:
         for turn in itertools.count():
@@ -105,7 +146,10 @@ class Watch:
             if sight == self._look(groups):
                 self._wrong(self._judge.see(sight))
                 self._tell("cpus", {self._name(id_): sorted(sight[id_].cpus) for id_ in sight})
+            if turn % 50 == 0:
+                self._judge_time(groups)
             for plan in self._cluster.heard():
+                self._plan = plan
                 self._wrong(self._judge.hear(plan))
                 self._tell("owners", self._judge.owners)
                 self._tell("plan", plan and {**plan._asdict(), "granted": sorted(plan.granted)})
@@ -121,6 +165,37 @@ class Watch:
                 busy, weightless = self._cgroups.busy(group), self._cgroups.is_weightless(group)
                 sight[container] = Held(uid, cpus, busy, kills, weightless)
         return sight
+
+    def _judge_time(self, groups: dict[str, str]) -> None:
+        """Judge the CPU time that pods had since the last call."""
+        plan = self._plan
+        granted = plan.cores if plan is not None and plan.settled else {}
+        before, self._clocks = self._clocks, {}
+        mine: dict[str, list[str]] = {}
+        for container, group in groups.items():
+            if container in self._cluster.pods:
+                mine.setdefault(self._cluster.pods[container][0], []).append(group)
+        for uid in granted.keys() & mine.keys():
+            clocks = self._clocks[uid] = self._read(granted[uid], mine[uid])
+            last = before.get(uid)
+            if last is None or (last.cores, last.cpus) != (clocks.cores, clocks.cpus):
+                continue
+            spent = clocks.since(last)
+            self._write("spent", [uid, *(round(each, 3) for each in spent)])
+            self._wrong(self._time.see(uid, spent))
+
+    def _read(self, cores: float, groups: list[str]) -> Clocks:
+        cgroups = self._cgroups
+        waited = {
+            thread: delay
+            for group in groups
+            for thread in cgroups.threads(group)
+            if (delay := run_delay(thread)) is not None
+        }
+        cpus = frozenset().union(*(cgroups.cpus(group) or () for group in groups))
+        pod = str(Path(groups[0]).parent)
+        outside = cgroups.outside_seconds()
+        return Clocks(time.monotonic(), cores, cpus, cgroups.cpu_seconds(pod), waited, outside)
 
     def _name(self, container: str) -> str:
         return f"{self._cluster.pods[container][1]} {container[:6]}"

@@ -34,6 +34,9 @@ for _ in range(4):
 QUIET_PROGRAM = PROGRAM.replace("sleep(0.5)", "sleep(20)")
 """The same program with longer pauses, for nodes so slow that four of the other take all CPUs."""
 
+BUSY_PROGRAM = PROGRAM.replace("        time.sleep(0.5)\n", "")
+"""The same program without pauses, which uses all CPUs that it can have."""
+
 
 class Cgroups(Protocol):
     """The cgroups of a node; see `node_cgroups.NodeCgroups`."""

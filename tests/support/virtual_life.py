@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cluster_tools import SYSTEM, apply, helm, kubectl, pods
 from installed import CHART, begin_programs, settings_of
-from shared_node import Shared, entitlement, values
+from shared_node import QUIET_PROGRAM, Shared, entitlement, values
 from virtual_node import VirtualNode
 from waiting import eventually
 
@@ -33,7 +33,9 @@ class Life:
         self._killed = 0
         self.node = VirtualNode()
         self.shared = Shared(self.node)
-        begin_programs(self.shared, PATIENCE, quiet={"index", "decode", "align"})
+        begin_programs(
+            self.shared, PATIENCE, dict.fromkeys(("index", "decode", "align"), QUIET_PROGRAM)
+        )
         self.before = self.settings()
         self.groups = self.node.cgroups.containers()
         self.groups = {name: group for name, group in self.groups.items() if name in self.before}

@@ -85,18 +85,29 @@ def cores_of_cpu(facts: Facts, node: str) -> float:
 
 def used_by_job(facts: Facts, job: ApiObject[MarketJobStatus]) -> tuple[float | None, int | None]:
     """Return the cores and bytes that a job's pods use; None where that is not known."""
-    measured = facts.use.pods
     counts = job.status.counts
-    if measured is None or counts is None or counts.unlisted:
+    if counts is None or counts.unlisted:
         return None, None
-    found = [
-        (cores_of_cpu(facts, pod.node or ""), measured[job.namespace, pod.name])
-        for pod in job.status.pods
-        if (job.namespace, pod.name) in measured
-    ]
-    if not found:
-        return None, None
-    return sum(each * used.cpus for each, used in found), sum(used.memory for _, used in found)
+    measured = facts.use.pods or {}
+    cores = total(used_by_pod(facts, job.namespace, pod) for pod in job.status.pods)
+    names = [(job.namespace, pod.name) for pod in job.status.pods]
+    found = [measured[name].memory for name in names if name in measured]
+    return cores, sum(found) if found else None
+
+
+def used_by_pod(facts: Facts, namespace: str, pod: PodOutcome) -> float | None:
+    """Return the cores that a pod uses; None where that is not known.
+
+    The count of its node's agent comes first, since metrics of a cluster know no more and may be
+    missing.
+    """
+    node = pod.node or ""
+    allocation = facts.allocations.get(node)
+    counts = () if allocation is None else allocation.status.pods
+    cpus = number(next((each.used_cpus for each in counts if each.pod_uid == pod.pod_uid), None))
+    if cpus is None and (measured := (facts.use.pods or {}).get((namespace, pod.name))):
+        cpus = measured.cpus
+    return None if cpus is None else cores_of_cpu(facts, node) * cpus
 
 
 def used_by_node(facts: Facts, node: str) -> tuple[float | None, int | None]:

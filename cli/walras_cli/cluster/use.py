@@ -1,7 +1,7 @@
-"""Facts: what pods and nodes really use, where something in the cluster measures that.
+"""Facts: the memory of pods, and what nodes use, where something in the cluster measures that.
 
-The metrics API (``metrics.k8s.io``, which metrics-server and others serve) is the only source: what
-nodes' agents report is who holds what, and not how busy that is.
+The metrics API (``metrics.k8s.io``, which metrics-server and others serve) is the only source: the
+agents of nodes count the CPU time of pods with a grant, and nothing else.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "nodes")
 POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "pods", namespaced=True)
+
+_UNKNOWN = "use of memory and by nodes is unknown"
 
 
 def use_of(cluster: Cluster, namespace: str) -> Use:
@@ -55,20 +57,18 @@ def _items(cluster: Cluster, kind: Kind, namespace: str) -> list[Any] | str:
         return list(cluster.every(kind, namespace))
     except ApiError as error:
         if error.reason == "missing":
-            return (
-                "use is unknown: the cluster does not serve metrics.k8s.io; install metrics-server"
-            )
+            return f"{_UNKNOWN}: the cluster does not serve metrics.k8s.io; install metrics-server"
         if error.reason == "forbidden" and kind.namespaced and not namespace:
             return _items(cluster, kind, cluster.namespace)
         if error.reason == "forbidden":
             where = f" in namespace {namespace}" if namespace else ""
             return (
-                f"use is unknown: you have no right to list {kind.plural}.{kind.group}{where}; ask "
-                f"an administrator of the cluster for it"
+                f"{_UNKNOWN}: you have no right to list {kind.plural}.{kind.group}{where}; ask an "
+                f"administrator of the cluster for it"
             )
         if error.reason == "unreachable":
             raise
-        return f"use is unknown: {error}; check that metrics-server runs"
+        return f"{_UNKNOWN}: {error}; check that metrics-server runs"
 
 
 def _name(pod: Mapping[str, Any]) -> tuple[str, str]:

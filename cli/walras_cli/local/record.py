@@ -21,6 +21,7 @@ from walras_agent.daemon.report import topology_of
 from walras_api import kinds
 from walras_api.assembly import Objects
 from walras_api.contract import API_VERSION, LOCAL_RUN_LABEL
+from walras_api.status import decimals
 from walras_cli.local.documents import NODE
 from walras_cli.local.state import FractionSource
 from walras_cli.what_if.changes import on_one_node
@@ -273,6 +274,8 @@ def _machine(
         holding = {**whose, "state": "Failed" if state.trouble else "Enforced"}
         if state.cpus is not None:
             holding["cpus"] = str(state.cpus)
+        if elapsed := state.elapsed(loop.now):
+            holding["usedCpus"] = decimals(state.cpu_seconds / elapsed)
         holdings.append({**holding, "reason": state.trouble} if state.trouble else holding)
     allocation = {
         "apiVersion": API_VERSION,

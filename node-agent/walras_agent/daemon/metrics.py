@@ -172,6 +172,11 @@ def _pod_metrics(report: ReconcileReport) -> Iterator[Metric]:
     own = GaugeMetricFamily(
         "walras_agent_pod_own_cpus", "CPUs that only this pod may use.", labels=_POD_LABELS
     )
+    granted = GaugeMetricFamily(
+        "walras_agent_pod_granted_cores",
+        "Cores that the grant of the pod gives.",
+        labels=_POD_LABELS,
+    )
     memory = GaugeMetricFamily(
         "walras_agent_pod_memory_bytes",
         "Memory limit that the agent enforces on the pod, in bytes.",
@@ -179,6 +184,7 @@ def _pod_metrics(report: ReconcileReport) -> Iterator[Metric]:
     )
     for pod in node.pods:
         labels = _labels(pod.title)
+        granted.add_metric(labels, pod.millicores / 1000)
         if pod.cpus is not None:
             cpus.add_metric(labels, len(pod.cpus))
             own.add_metric(labels, len(pod.exclusive))
@@ -194,7 +200,7 @@ def _pod_metrics(report: ReconcileReport) -> Iterator[Metric]:
         "CPUs shared by all pods that have no CPUs of their own.",
         value=len(node.shared),
     )
-    yield from (cpus, own, memory, states, shared)
+    yield from (cpus, own, granted, memory, states, shared)
 
 
 def _labels(title: str) -> list[str]:

@@ -128,6 +128,7 @@ def _holding(pod: PodStatus) -> GrantStatus:
         sockets=None if pod.sockets is None else list(pod.sockets),
         memory=None if pod.memory is None else str(pod.memory),
         memory_demand=None if pod.demand is None else str(pod.demand),
+        used_cpus=None if pod.used is None else decimals(pod.used),
         state=pod.state,
         reason=pod.reason,
     )

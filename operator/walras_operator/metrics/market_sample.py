@@ -26,11 +26,11 @@ class PodUsage(NamedTuple):
 
     Attributes:
         cores: CPUs of a pod, as Kubernetes counts them; cores of a user, as the market sells them.
-        memory: Bytes.
+        memory: Bytes; None if unknown.
     """
 
     cores: float
-    memory: float
+    memory: float | None
 
 
 Use = Mapping[tuple[str, str], PodUsage]
@@ -43,22 +43,25 @@ def sample_of(world: World, time: int, use: Use | None = None) -> MarketSample:
     Args:
         world: Everything that the operator knows.
         time: Current time, in seconds since 1970.
-        use: Use of pods; None if it is unknown.
+        use: Use of pods by the metrics API; None without one.
     """
-    used = {} if use is None else used_by_users(world, use)
+    used = used_by_users(world, use)
     return MarketSample(
         time, {"user": _users(world, used), "node": _nodes(world), "job": _jobs(world)}
     )
 
 
-def used_by_users(world: World, use: Use) -> dict[str, PodUsage]:
+def used_by_users(world: World, use: Use | None) -> dict[str, PodUsage]:
     """Return what the pods of each user's jobs use, without users of whom not all is known.
+
+    CPU time is that of the nodes' agents, or of the metrics API where these say nothing; memory is
+    that of the metrics API.
 
     Args:
         world: Everything that the operator knows.
-        use: Use of pods.
+        use: Use of pods by the metrics API; None without one.
     """
-    of_cpu = _cores_of_cpu(world)
+    of_cpu, counted = _cores_of_cpu(world), _counted_cpus(world)
     found: defaultdict[str, list[PodUsage]] = defaultdict(list)
     unknown = set()
     for each in world.objects.jobs:
@@ -66,15 +69,29 @@ def used_by_users(world: World, use: Use) -> dict[str, PodUsage]:
         if number_at(status, "counts", "unlisted"):
             unknown.add(user)
         for pod in listed(status, "pods"):
-            mine = use.get((each.metadata.namespace, str(pod.get("name"))))
-            if mine is not None:
-                cores = mine.cores * of_cpu.get(str(pod.get("node")), 1.0)
-                found[user].append(PodUsage(cores, mine.memory))
+            name = each.metadata.namespace, str(pod.get("name"))
+            mine = (use or {}).get(name)
+            cpus = counted.get(name, None if mine is None else mine.cores)
+            if cpus is not None:
+                cores = cpus * of_cpu.get(str(pod.get("node")), 1.0)
+                found[user].append(PodUsage(cores, None if mine is None else mine.memory))
     return {
-        user: PodUsage(sum(each.cores for each in pods), sum(each.memory for each in pods))
+        user: PodUsage(sum(each.cores for each in pods), _sum(each.memory for each in pods))
         for user, pods in found.items()
         if user not in unknown
     }
+
+
+def _counted_cpus(world: World) -> dict[tuple[str, str], float]:
+    """Return the CPUs that pods with a grant use by their agents' count, by namespace and name."""
+    found = {}
+    for allocation in world.allocations.values():
+        granted = {each.pod_uid: (each.namespace, each.name) for each in allocation.spec.grants}
+        for pod in listed(allocation.status or {}, "pods"):
+            name, cpus = granted.get(str(pod.get("podUID"))), number_at(pod, "usedCpus")
+            if name is not None and cpus is not None:
+                found[name] = cpus
+    return found
 
 
 def _cores_of_cpu(world: World) -> dict[str, float]:

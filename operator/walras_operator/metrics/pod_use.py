@@ -86,13 +86,13 @@ class UseGauges:
 
     def collect(self) -> Iterator[Metric]:
         """Yield all gauges."""
-        use = self._use.known
-        users = {} if use is None else used_by_users(self._world(), use)
+        users = used_by_users(self._world(), self._use.known)
         cores = _family("used_cores", "Cores that pods of the entitlement use.")
         memory = _family("used_memory_bytes", "Memory that pods of the entitlement use.")
         for user, used in users.items():
             cores.add_metric([user], used.cores)
-            memory.add_metric([user], used.memory)
+            if used.memory is not None:
+                memory.add_metric([user], used.memory)
         yield from (cores, memory)
 
 

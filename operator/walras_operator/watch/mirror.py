@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from walras_service.api import Document
 
 _MOST_DELETED = 500
+_MEASURES = frozenset({"memoryDemand", "usedCpus"})
 """Deleted objects that are remembered: more than are deleted while a write is answered."""
 
 
@@ -294,7 +295,7 @@ class Mirror:
         ):
             return _without_status(before) != _without_status(after)
         if kind == "NodeAllocation":
-            return bool(_without_demands(before) != _without_demands(after))
+            return bool(_without_measures(before) != _without_measures(after))
         return bool(before != after)
 
 
@@ -315,16 +316,16 @@ def _without_status(resource: Resource | Broken) -> tuple[Any, ...]:
     return metadata.labels, metadata.generation, getattr(resource, "spec", None)
 
 
-def _without_demands(allocation: Any) -> Any:
-    """Return a NodeAllocation without memory demands, which wait for the next quantum.
+def _without_measures(allocation: Any) -> Any:
+    """Return a NodeAllocation without memory demands, which wait, and without CPUs in use.
 
-    Demands change on all nodes at any time; to clear the market for each would never end.
+    They change on all nodes at any time; to clear the market for each would never end.
     """
     status = allocation.status if isinstance(allocation, Resource) else None
     if not isinstance(status, dict) or not isinstance(status.get("pods"), list):
         return allocation
     pods = [
-        {field: value for field, value in pod.items() if field != "memoryDemand"}
+        {field: value for field, value in pod.items() if field not in _MEASURES}
         for pod in status["pods"]
         if isinstance(pod, dict)
     ]

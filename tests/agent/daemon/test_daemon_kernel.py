@@ -247,6 +247,7 @@ def test_http_answers_tell_the_truth(machine: Machine) -> None:
         own = len(Topology.read().cores()[0])
         assert f'walras_agent_pod_own_cpus{{namespace="default",pod="pod-aa"}} {own}.0' in page
         assert 'walras_agent_pods{state="Enforced"} 1.0' in page
+        assert 'walras_agent_pod_granted_cores{namespace="default",pod="pod-aa"} 1.0' in page
         seconds = r'walras_agent_pod_cpu_seconds_total{namespace="default",pod="pod-(.+)"} (.+)'
 
         def used() -> dict[str, float]:

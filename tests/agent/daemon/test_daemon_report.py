@@ -38,6 +38,7 @@ HELD = PodStatus(
     "Enforced",
     exclusive=CpuSet([0, 4]),
     sockets=(0, 1),
+    used=1.25,
 )
 WAITING = PodStatus("u2", "vision/web", CpuSet([1]), None, "Pending", "memory comes down in steps")
 STUCK = PodStatus(
@@ -119,6 +120,7 @@ def test_document() -> None:
             "cpus": "0,4",
             "sockets": [0, 1],
             "memory": str(1 << 30),
+            "usedCpus": "1.25",
             "state": "Enforced",
             "reason": "",
         },

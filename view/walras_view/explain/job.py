@@ -9,7 +9,7 @@ from walras_view.documents import Shown
 from walras_view.explain.faults import MEASURING, Fault, failing
 from walras_view.explain.margin import Buyer, OneMore, one_more
 from walras_view.explain.penalties import CoRunnerPenalty, penalties_of
-from walras_view.figures import amount, held, number, ready_condition
+from walras_view.figures import amount, held, number, ready_condition, used_by_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -146,6 +146,7 @@ class PodReason(Shown):
         state: State of its grant.
         held: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
         bought: Cores that it bought.
+        used: Cores that it uses.
         price: Price of a core on its node.
         spend: Amount of its user's budget that it spends.
         speedup: Predicted speedup.
@@ -161,6 +162,7 @@ class PodReason(Shown):
     state: str
     held: float | None
     bought: float | None
+    used: float | None
     price: float | None
     spend: float | None
     speedup: float | None
@@ -243,7 +245,7 @@ def explain_job(
         speedup=number(status.speedup),
         weights=_auction_weights(status.auction),
         deadline=_deadline(status),
-        pods=tuple(_pod(facts, pod) for pod in status.pods),
+        pods=tuple(_pod(facts, job.namespace, pod) for pod in status.pods),
         unlisted=0 if status.counts is None else status.counts.unlisted,
         penalties=() if program is None else penalties_of(program),
         interference=_counts_interference(facts),
@@ -311,7 +313,7 @@ def _worth(weight: WeightReport) -> Worth:
     return Worth(float(weight.value), number(weight.lower), number(weight.upper))
 
 
-def _pod(facts: Facts, pod: PodOutcome) -> PodReason:
+def _pod(facts: Facts, namespace: str, pod: PodOutcome) -> PodReason:
     allocation = facts.allocations.get(pod.node or "")
     holdings = () if allocation is None else allocation.status.pods
     return PodReason(
@@ -320,6 +322,7 @@ def _pod(facts: Facts, pod: PodOutcome) -> PodReason:
         state=pod.state,
         held=held(pod),
         bought=number(pod.bought),
+        used=used_by_pod(facts, namespace, pod),
         price=number(pod.price),
         spend=number(pod.spend),
         speedup=number(pod.speedup),

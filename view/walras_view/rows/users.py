@@ -147,7 +147,7 @@ def _leads_back(name: str, parents: Mapping[str, str | None]) -> bool:
 
 def _used(facts: Facts) -> dict[str, tuple[float | None, float | None]]:
     """Return cores and bytes used by entitlement, if all of its jobs are known."""
-    if facts.use.pods is None or facts.namespace:
+    if facts.namespace:
         return {}
     found: defaultdict[str, list[tuple[float | None, float | None]]] = defaultdict(list)
     for job in facts.jobs.values():

@@ -101,7 +101,7 @@ def _pods(pods: Sequence[PodReason]) -> Table:
     table = Table(**STYLE)
     for head in ("pod", "node"):
         table.add_column(head, no_wrap=True)
-    for head in ("held", "bought", "price", "spend", "speedup", "memory"):
+    for head in ("held", "bought", "used", "price", "spend", "speedup", "memory"):
         table.add_column(head, justify="right", no_wrap=True)
     for head in ("CPUs", "state"):
         table.add_column(head, no_wrap=True)
@@ -111,6 +111,7 @@ def _pods(pods: Sequence[PodReason]) -> Table:
             pod.node or "-",
             own_and_shared(pod.held),
             decimal(pod.bought),
+            decimal(pod.used),
             decimal(pod.price, 3),
             decimal(pod.spend),
             decimal(pod.speedup),
