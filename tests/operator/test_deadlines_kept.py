@@ -41,6 +41,8 @@ from worlds import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from walras_operator.decide.world import Document, World
     from whole_decisions import Decision
 
@@ -60,6 +62,7 @@ class Life:
         rates: Counter's increase per second on one core, by name of the pod.
         counters: Value of each pod's counter.
         decisions: Decisions so far, with their times.
+        borrowed: Cores of others that each pod uses beside its own.
     """
 
     present: World
@@ -67,20 +70,21 @@ class Life:
     counters: dict[str, float] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
     second: int = 0
+    borrowed: dict[str, float] = field(default_factory=dict)
 
     def step(self, seconds: int = 30) -> Decision:
         """Let time pass, let agents report, and decide."""
         self.second += seconds
-        held = {
-            grant.name: float(grant.cores)
+        used = {
+            grant.name: float(grant.cores) + self.borrowed.get(grant.name, 0.0)
             for each in self.present.allocations.values()
             for grant in each.spec.grants
         }
         for name, rate in self.rates.items():
-            speed = expected_speedup(Job("", "", "", "", FRACTION), held.get(name, 0.0))
+            speed = expected_speedup(Job("", "", "", "", FRACTION), used.get(name, 0.0))
             self.counters[name] = self.counters.get(name, 0.0) + rate * speed * seconds
         now = time_of(START + self.second)
-        told = with_counters(replace(enforced(self.present), now=now), self.counters)
+        told = with_counters(replace(enforced(self.present), now=now), self.counters, used)
         decision = decide(told)
         assert all(
             not admit(each.status, SCHEMA["properties"]["status"]).problems
@@ -113,8 +117,13 @@ class Life:
         )
 
 
-def with_counters(before: World, values: dict[str, float]) -> World:
-    """Return the world after agents have read the counters that they are asked to."""
+def with_counters(
+    before: World, values: dict[str, float], used: Mapping[str, float] | None = None
+) -> World:
+    """Return the world after agents have read the counters that they are asked to.
+
+    They report the cores that pods used, too, as far as these are given.
+    """
     told = {}
     for name, each in before.allocations.items():
         names = {grant.pod_uid: grant.name for grant in each.spec.grants}
@@ -128,6 +137,12 @@ def with_counters(before: World, values: dict[str, float]) -> World:
             if names[asked.pod_uid] in values
         ]
         status = {**(each.status or {}), "counters": readings}
+        status["pods"] = [
+            {**pod, "usedCpus": f"{cores:.2f}"}
+            if (cores := (used or {}).get(names.get(pod["podUID"], ""))) is not None
+            else pod
+            for pod in status.get("pods", ())
+        ]
         told[name] = each.model_copy(update={"status": status})
     return replace(before, allocations=told)
 
@@ -180,6 +195,18 @@ def test_an_accepted_deadline_is_met_and_the_market_alone_would_miss_it() -> Non
     while alone.counters.get("train-0", 0.0) < 1_000_000:
         alone.step()
     assert alone.second > 1.2 * HOUR
+
+
+def test_borrowed_cores_make_no_work_seem_easier() -> None:
+    """A pod that gets ahead on cores of others, who sleep, has as much work left as it has."""
+    run = life(1.5, 4)
+    run.borrowed["train-0"] = 7.0
+    for _ in range(30):
+        run.step()
+    (told,) = run.report()["pods"]
+    counted = sum(float(part["count"]) for part in told["parts"])
+    work = sum(float(part["work"]) for part in told["parts"])
+    assert counted / work == pytest.approx(run.rates["train-0"], rel=0.03)
 
 
 def test_the_report_says_what_it_takes() -> None:

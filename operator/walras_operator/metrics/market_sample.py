@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.outcome.history import GIB, MarketSample, stored
 from walras_operator.decide.conditions import listed, number_at
+from walras_operator.decide.used_cores import cores_of_cpu, used_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,7 +62,7 @@ def used_by_users(world: World, use: Use | None) -> dict[str, PodUsage]:
         world: Everything that the operator knows.
         use: Use of pods by the metrics API; None without one.
     """
-    of_cpu, counted = _cores_of_cpu(world), _counted_cpus(world)
+    of_cpu, counted = cores_of_cpu(world), used_cores(world)
     found: defaultdict[str, list[PodUsage]] = defaultdict(list)
     unknown = set()
     for each in world.objects.jobs:
@@ -71,39 +72,16 @@ def used_by_users(world: World, use: Use | None) -> dict[str, PodUsage]:
         for pod in listed(status, "pods"):
             name = each.metadata.namespace, str(pod.get("name"))
             mine = (use or {}).get(name)
-            cpus = counted.get(name, None if mine is None else mine.cores)
-            if cpus is not None:
-                cores = cpus * of_cpu.get(str(pod.get("node")), 1.0)
+            cores = counted.get(name)
+            if cores is None and mine is not None:
+                cores = mine.cores * of_cpu.get(str(pod.get("node")), 1.0)
+            if cores is not None:
                 found[user].append(PodUsage(cores, None if mine is None else mine.memory))
     return {
         user: PodUsage(sum(each.cores for each in pods), _sum(each.memory for each in pods))
         for user, pods in found.items()
         if user not in unknown
     }
-
-
-def _counted_cpus(world: World) -> dict[tuple[str, str], float]:
-    """Return the CPUs that pods with a grant use by their agents' count, by namespace and name."""
-    found = {}
-    for allocation in world.allocations.values():
-        granted = {each.pod_uid: (each.namespace, each.name) for each in allocation.spec.grants}
-        for pod in listed(allocation.status or {}, "pods"):
-            name, cpus = granted.get(str(pod.get("podUID"))), number_at(pod, "usedCpus")
-            if name is not None and cpus is not None:
-                found[name] = cpus
-    return found
-
-
-def _cores_of_cpu(world: World) -> dict[str, float]:
-    """Return how many of the cores that are sold one CPU of each node is; 1 where unknown."""
-    if world.market is None or world.market.spec.cores.unit != "core":
-        return {}
-    found = {}
-    for node, each in world.allocations.items():
-        cores, threads = (number_at(each.status, "topology", name) for name in ("cores", "threads"))
-        if cores and threads:
-            found[node] = cores / threads
-    return found
 
 
 def spent(status: Mapping[str, Any]) -> float | None:

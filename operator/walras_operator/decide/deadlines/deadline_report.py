@@ -24,6 +24,7 @@ from walras_operator.decide.job_outcomes import DeadlineResult
 from walras_operator.decide.numbers import figure, thousandths
 from walras_operator.decide.runs.lifetimes import seconds_of
 from walras_operator.decide.runs.tally import time_of
+from walras_operator.decide.used_cores import used_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +45,9 @@ VISIBLE_PART = 0.05
 
 VISIBLE_WORK = 0.2
 """Least part by which a reported amount of work left moves."""
+
+BORROWED_PART = 0.05
+"""Least part of its cores that a pod uses beyond them if it borrows others."""
 
 LATEST = 32_000_000_000
 """Latest time of a report, in seconds since 1970: the year 2984."""
@@ -93,11 +97,12 @@ def deadline_results(
         for each in allocations.desired[node].grants
     }
     enforcement = {**replaced(allocations, world.allocations), **enforcement}
+    used = used_cores(world)
     alive: frozenset[str] | None = None
     found = {}
     for key, job in followed.items():
         running = [
-            _running(job, each, grants, outcomes, held, enforcement, now) for each in job.pods
+            _running(job, each, grants, outcomes, held, enforcement, now, used) for each in job.pods
         ]
         ended: Sequence[PodProgress] = ()
         if job.ended:
@@ -124,6 +129,7 @@ def _running(
     held: Mapping[tuple[str, str], int],
     enforcement: Mapping[tuple[str, str], Enforcement],
     now: int,
+    used: Mapping[Name, float],
 ) -> _Running:
     name, uid = (each.pod.metadata.namespace, each.pod.metadata.name), each.pod.metadata.uid
     grant, outcome = grants.get(name), outcomes.get(name)
@@ -132,13 +138,21 @@ def _running(
         return _Running(each, replace(each.progress.held(None, now), reserved=0.0), outcome, 0.0)
     speed = _speed(grant, millicores / MILLI, job.job.spec.max_cores)
     state = enforcement.get((grant.node, uid))
-    holding = PodHolding(millicores, speed) if state and state.state == "Enforced" else None
+    holding = None
+    if state and state.state == "Enforced":
+        cores = _with_borrowed(millicores / MILLI, used.get(name))
+        holding = PodHolding(millicores, _speed(grant, cores, job.job.spec.max_cores))
     known = each.progress.holding
     if state and state.state == "Unreported" and known.millicores == millicores:
         holding = known  # the report is about grants of others
     progress = each.progress.held(holding, now)
     reserved = 0.0 if outcome is None else outcome.reserved
     return _Running(each, replace(progress, reserved=reserved), outcome, speed)
+
+
+def _with_borrowed(held: float, used: float | None) -> float:
+    """Return the cores that a pod works on: those that it holds, or more that it borrows."""
+    return used if used is not None and used > held * (1 + BORROWED_PART) else held
 
 
 def _speed(grant: Grant, cores: float, most: int | None) -> float:
