@@ -4,14 +4,16 @@ Two pods with a core each are held by the agent's reconciler, as in a local run.
 and the guest's programs spin, so that the agent lends them the owner's core. Then the owner wakes,
 and the agent does not look any more: this is what an owner has before guests leave. Without guests,
 nothing runs beside it. Both are measured by turns: the part of a core that the owner has while it
-spins, and how long pieces of work of 2 ms take, between which it sleeps for 18 ms. Run it as root;
-programs outside the pods disturb both.
+spins, and how long pieces of work of 2 ms take, between which it sleeps for 18 ms. Last, how long it
+takes until a guest comes, from the moment when the owner is stopped. Run it as root; programs
+outside the pods disturb all of it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from walras_agent.local.placement import PlacedJob
+    from walras_agent.reconcile import Reconciler
 
 SPIN = "while True: pass"
 OWNER = """
@@ -57,6 +60,7 @@ for _ in range(int(50 * seconds)):
 print(json.dumps([part, took]))
 """
 PATIENCE = 30.0  # seconds until the agent must have lent the core
+AWAKE = 5.0  # seconds for which an owner spins before it is stopped
 
 
 class Loss(NamedTuple):
@@ -116,6 +120,42 @@ def lend(placer: JobPlacer, owner: PlacedJob, guest: PlacedJob, *, is_wanted: bo
         reconciler.step(time.monotonic())
 
 
+def arrival() -> float:
+    """Return the seconds from when an owner, which spun, is stopped until it has a guest."""
+    run, groups, topology = Run(run_id()), next(iter(kernel_groups())), Topology.read()
+    programs: list[subprocess.Popen[str]] = []
+    with closing(JobPlacer(run, groups)) as placer:
+        try:
+            owner, guest = placer.open("owner"), placer.open("guest")
+            programs.extend(start(job, SPIN) for job in (owner, guest, guest))
+            reconciler = placer.reconciler(lambda: topology)
+            grants = tuple(EnforcedGrant(job.name, job.name, 1000) for job in (owner, guest))
+            reconciler.offer(NodePlan(1, "enforce", grants, "thread"))
+            reconciler.step(time.monotonic())
+            end = time.monotonic() + AWAKE
+            while time.monotonic() < end:
+                go_on(reconciler)
+            programs[0].send_signal(signal.SIGSTOP)
+            began = time.monotonic()
+            while not _is_on(reconciler.enforcer.cgroups, owner, guest):
+                if time.monotonic() > began + PATIENCE:
+                    raise RuntimeError("the agent lends nothing")
+                go_on(reconciler)
+            return time.monotonic() - began
+        finally:
+            for program in programs:
+                program.kill()
+                program.wait()
+
+
+def go_on(reconciler: Reconciler) -> None:
+    """Let the agent do what it does next, as its loop does."""
+    time.sleep(reconciler.pause)
+    reconciler.correct(time.monotonic())
+    if reconciler.guests_due:
+        reconciler.step(time.monotonic())
+
+
 def _is_on(cgroups: object, owner: PlacedJob, guest: PlacedJob) -> bool:
     groups = (read_group(cgroups, job.container) for job in (owner, guest))  # type: ignore[arg-type]
     mine, theirs = (group.cpus for group in groups if group)
@@ -135,6 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--arrivals", type=int, default=10)
     options = parser.parse_args()
     kinds = {"none": 0, "two programs": 2, "ten programs": 10}
     losses: dict[str, list[Loss]] = {name: [] for name in kinds}
@@ -146,7 +187,12 @@ def main() -> None:
         table.add_column(column, justify="right")
     for name, measured in losses.items():
         table.add_row(*row(name, measured))
-    Console(width=120).print(table)
+    console = Console(width=120)
+    console.print(table)
+    came = sorted(arrival() for _ in range(options.arrivals))
+    if came:
+        middle = statistics.median(came)
+        console.print(f"Seconds until a guest came: median {middle:.2f}, worst {came[-1]:.2f}")
 
 
 if __name__ == "__main__":
