@@ -157,7 +157,7 @@ class Operator:
         }
         review = None
         if self._options.authorize:
-            review = AccessReview(Api(settings(self._options.kubeconfig), OPERATOR, 1))
+            review = AccessReview(Api(settings(self._options.kubeconfig), OPERATOR))
         serve(
             self._options.listen,
             pages,

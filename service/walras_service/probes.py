@@ -1,17 +1,23 @@
 """Effects: an HTTP server for the metrics and the probes of a process.
 
 With a certificate, all pages are served by TLS. With an authorization, only probes are open to
-everybody.
+everybody. Whoever can reach the port costs little: connections are few, of each request little is
+read and not for long, and metrics are made once a second at most, however many read them.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import ssl
 import threading
+import time
+from collections import Counter
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from math import inf
 from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,10 +40,19 @@ PROBES = frozenset({"/healthz", "/readyz"})
 """Pages that everybody may read."""
 
 TIMEOUT = 10
-"""Seconds that a client may be silent, in its TLS handshake too."""
+"""Seconds in which a request must be there, with a TLS handshake before it, and those in which its
+response must be taken."""
 
-MOST_CONNECTIONS = 64
-"""Most connections at a time; one more ends the oldest, which a probe or a scrape never is."""
+MOST_CONNECTIONS = 16
+"""Most connections at a time; one more ends the oldest of the address that has most of them."""
+
+LARGEST_HEAD = 16 << 10
+"""Most bytes of a request's line and headers; a token is a few kilobytes."""
+
+_KEPT = 1.0  # seconds for which the text of the metrics is not made anew
+
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+_TOO_LARGE = b"HTTP/1.0 431 Request Header Fields Too Large\r\n\r\n"
 
 
 class Answer(NamedTuple):
@@ -61,6 +76,7 @@ def serve(
     *,
     tls_folder: Path | None = None,
     review: Callable[[str, str], HTTPStatus] | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Start the server in threads of its own; it runs until the process ends.
 
@@ -73,13 +89,14 @@ def serve(
             kubernetes.io/tls; None for HTTP. It is read again when it changes.
         review: Returns the status of a request from its header ``Authorization`` and its path, 200
             to allow it; None to allow all. Probes are always allowed.
+        clock: Returns seconds, monotonic.
 
     Raises:
         BadInput: The address is not available, or the certificate cannot be used.
     """
     certificate = None if tls_folder is None else _Certificate(tls_folder)
     try:
-        server = _Server(address, pages, registry, certificate, review)
+        server = _Server(address, pages, _Metrics(registry, clock), certificate, review)
     except OSError as error:
         raise BadInput(
             f"{written(*address)}: {error.strerror}; choose another address with --listen"
@@ -100,13 +117,13 @@ class _Server(ThreadingHTTPServer):
         self,
         address: tuple[str, int],
         pages: Mapping[str, Callable[[], Answer]],
-        registry: CollectorRegistry,
+        metrics: _Metrics,
         certificate: _Certificate | None,
         review: Callable[[str, str], HTTPStatus] | None,
     ) -> None:
-        self.pages, self.registry = pages, registry
+        self.pages, self.metrics = pages, metrics
         self._certificate, self._review = certificate, review
-        self._connections: dict[socket, None] = {}  # the oldest first
+        self._connections: dict[socket, str] = {}  # the oldest first, with the client's address
         self._lock = threading.Lock()
         super().__init__(address, _Handler, bind_and_activate=False)
         self.socket.close()  # it is of IPv4
@@ -121,14 +138,15 @@ class _Server(ThreadingHTTPServer):
         return self._certificate.wrap(connection), client
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, and end the oldest connection if there are too many."""
+        """Answer in a thread; if there are too many, end one of whoever has most."""
         with self._lock:
-            self._connections[request] = None
+            self._connections[request] = client_address[0]
             if len(self._connections) > MOST_CONNECTIONS:
-                oldest = next(iter(self._connections))
-                del self._connections[oldest]
+                ((greediest, _),) = Counter(self._connections.values()).most_common(1)
+                ended = next(each for each, by in self._connections.items() if by == greediest)
+                del self._connections[ended]
                 with suppress(OSError):
-                    oldest.shutdown(SHUT_RDWR)
+                    ended.shutdown(SHUT_RDWR)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
@@ -148,11 +166,48 @@ class _Server(ThreadingHTTPServer):
         return None if status == HTTPStatus.OK else status
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """Handler of one connection."""
+class _Metrics:
+    """The text of a registry's metrics, made at most once in `_KEPT` seconds."""
 
-    timeout = TIMEOUT
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float]) -> None:
+        self._registry, self._clock = registry, clock
+        self._encode, self.kind = choose_encoder("")  # one format, which all readers know
+        self._lock = threading.Lock()
+        self._text, self._until = b"", -inf
+
+    def text(self) -> bytes:
+        """Return the metrics of now, or of a moment ago."""
+        with self._lock:
+            if self._clock() >= self._until:
+                self._text = self._encode(self._registry)
+                self._until = self._clock() + _KEPT
+            return self._text
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Handler of one connection, which has one request without a body."""
+
     server: _Server
+    connection: socket
+
+    def handle(self) -> None:
+        """Answer a request whose head comes in time and is not too large.
+
+        `http.server` reads 100 headers of 64 KiB each, and waits for each of their lines.
+        """
+        head, until = b"", time.monotonic() + TIMEOUT
+        while not _END_OF_HEAD.search(head):
+            if len(head) > LARGEST_HEAD:
+                self.wfile.write(_TOO_LARGE)
+                return
+            self.connection.settimeout(max(until - time.monotonic(), 0.001))
+            part = self.connection.recv(LARGEST_HEAD)
+            if not part:
+                return
+            head += part
+        self.connection.settimeout(TIMEOUT)
+        self.rfile = BytesIO(head)
+        self.handle_one_request()
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
@@ -161,8 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(refused, "text/plain", f"{refused.phrase.lower()}\n".encode())
             return
         if path == "/metrics":
-            encode, kind = choose_encoder(self.headers.get("Accept", ""))
-            self._answer(HTTPStatus.OK, kind, encode(self.server.registry))
+            self._answer(HTTPStatus.OK, self.server.metrics.kind, self.server.metrics.text())
             return
         known = " ".join(("/metrics", *self.server.pages))
         page = self.server.pages.get(

@@ -8,9 +8,11 @@ import logging
 import shutil
 import socket
 import ssl
+import threading
 import urllib.error
 import urllib.request
-from contextlib import ExitStack
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,17 +20,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from kubernetes.client import Configuration
 from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from answering import send
 from scripted_api import ScriptedServer
+from walras_service import authorization, probes
 from walras_service.api import Api
 from walras_service.authorization import AccessReview
 from walras_service.failures import BadInput
 from walras_service.listening import listening_socket
-from walras_service.probes import MOST_CONNECTIONS, serve, verdict
+from walras_service.probes import LARGEST_HEAD, MOST_CONNECTIONS, serve, verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from http.server import BaseHTTPRequestHandler
+
+    from prometheus_client.metrics_core import Metric
 
 pytestmark = pytest.mark.system
 
@@ -75,15 +83,94 @@ def test_connections_that_say_nothing_keep_no_probe_out(caplog: pytest.LogCaptur
     caplog.set_level(logging.INFO)
     serve(("127.0.0.1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
     url = listening(caplog)
-    host, port = url.removeprefix("http://").split(":")
     with ExitStack() as stack:
-        silent = [
-            stack.enter_context(socket.create_connection((host, int(port))))
-            for _ in range(3 * MOST_CONNECTIONS)
-        ]
+        silent = [stack.enter_context(connected(url)) for _ in range(3 * MOST_CONNECTIONS)]
         assert get(f"{url}/healthz") == (200, "ok\n")
         silent[0].settimeout(60)
         assert silent[0].recv(1) == b""  # ended
+
+
+def test_many_connections_of_one_address_end_none_of_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    serve(("127.0.0.1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
+    url = listening(caplog)
+    with ExitStack() as stack:
+        honest = stack.enter_context(connected(url, "127.0.0.2"))
+        many = [stack.enter_context(connected(url)) for _ in range(3 * MOST_CONNECTIONS)]
+        many[0].settimeout(60)
+        assert many[0].recv(1) == b""  # ended, so the server has seen too many
+        honest.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert answered(honest).endswith(b"\r\n\r\nok\n")
+
+
+@pytest.mark.parametrize("ended", [b"\r\n\r\n", b"\n\n"])
+def test_of_a_request_only_little_is_read(ended: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    serve(("127.0.0.1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
+    url, line = listening(caplog), b"GET /healthz HTTP/1.1\r\nAuthorization: Bearer "
+    with connected(url) as client:
+        client.sendall(line + b"x" * (LARGEST_HEAD - len(line) - len(ended)) + ended)
+        assert answered(client).startswith(b"HTTP/1.0 200 OK\r\n")
+    with connected(url) as client:
+        client.sendall(line + b"x" * (LARGEST_HEAD + 1 - len(line)))
+        assert answered(client).startswith(b"HTTP/1.0 431 Request Header Fields Too Large\r\n")
+
+
+def test_a_request_that_drips_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(probes, "TIMEOUT", 0.1)
+    caplog.set_level(logging.INFO)
+    serve(("127.0.0.1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
+    with connected(listening(caplog)) as client:
+        client.settimeout(0.02)
+        for _ in range(500):
+            with suppress(TimeoutError):
+                client.send(b"GET /")
+                assert client.recv(1) == b""
+                return
+    pytest.fail("the server waits for a request as long as some of it comes")
+
+
+def connected(url: str, own: str = "") -> socket.socket:
+    host, port = url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), 60, (own, 0) if own else None)
+
+
+def answered(client: socket.socket) -> bytes:
+    parts = []
+    while part := client.recv(1 << 16):
+        parts.append(part)
+    return b"".join(parts)
+
+
+class _Counted(Collector):
+    """Metrics that count how often they are made."""
+
+    made = 0
+
+    def collect(self) -> Iterator[Metric]:
+        self.made += 1
+        yield GaugeMetricFamily("walras_made", "How often.", self.made)
+
+
+def test_metrics_are_made_once_a_second_however_many_read_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    registry, made, now = CollectorRegistry(), _Counted(), [100.0]
+    registry.register(made)
+    serve(("127.0.0.1", 0), {}, registry, clock=lambda: now[0])
+    url, before = listening(caplog), made.made
+    with ThreadPoolExecutor(8) as readers:
+        texts = set(readers.map(get, [f"{url}/metrics"] * 32))
+    assert len(texts) == 1
+    assert made.made == before + 1
+    now[0] += 1.0
+    assert get(f"{url}/metrics") not in texts
+    assert made.made == before + 2
 
 
 @pytest.mark.parametrize("certificate", ["", "first"], ids=["http", "https"])
@@ -193,10 +280,17 @@ class Reviewer(ScriptedServer):
 
     Attributes:
         broken: Whether it answers nothing but 500.
+        gate: Opens for the review of tokens that are nobody's.
+        guesses: Released when such a token comes.
     """
 
     USERS: ClassVar = {"scraper": "prometheus", "reader": "nobody in particular"}  # by token
     broken = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.guesses = threading.Event(), threading.Semaphore(0)
+        self.gate.set()
 
     def write(self, request: BaseHTTPRequestHandler) -> None:
         document: dict[str, Any] = json.loads(
@@ -208,6 +302,9 @@ class Reviewer(ScriptedServer):
             send(request, 500, {"kind": "Status", "message": "broken"})
         elif document["kind"] == "TokenReview":
             user = self.USERS.get(spec["token"])
+            if user is None:
+                self.guesses.release()
+                self.gate.wait(60)
             status = {"authenticated": user is not None, "user": {"username": user, "groups": []}}
             send(request, 201, {**document, "status": status})
         else:
@@ -245,3 +342,42 @@ def test_only_those_whom_the_api_server_allows_read_metrics(
         assert get(f"{url}/metrics", bearer="scraper")[0] == HTTPStatus.OK
     finally:
         server.close()
+
+
+def test_those_who_guess_tokens_hold_up_nobody_who_was_allowed_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(authorization, "_LEAST", 0.0)
+    monkeypatch.setattr(authorization, "_PATIENCE", 0.0)
+    monkeypatch.setattr(authorization, "_MOST", 8)
+    server, now = Reviewer(), [0.0]
+    found = server.settings()
+    assert isinstance(found, Configuration)
+    review = AccessReview(Api(found, "walras-test"), lambda: now[0])
+    most, guesses = authorization._AT_ONCE, [f"Bearer {number}" for number in range(20)]
+    with ThreadPoolExecutor(30) as threads:
+        try:
+            assert review("Bearer scraper", "/metrics") == HTTPStatus.OK
+            server.gate.clear()
+            waiting = [threads.submit(review, each, "/metrics") for each in guesses]
+            for _ in range(most):
+                assert server.guesses.acquire(timeout=60)
+            done, _ = wait(waiting, 60, FIRST_COMPLETED)
+            assert {each.result() for each in done} == {HTTPStatus.SERVICE_UNAVAILABLE}
+            for now[0] in (1.0, 61.0):  # the answer is kept, and asked for again
+                scraped = threads.submit(review, "Bearer scraper", "/metrics")
+                assert scraped.result(timeout=60) == HTTPStatus.OK
+        finally:
+            server.gate.set()
+        results = [each.result() for each in waiting]
+        assert results.count(HTTPStatus.UNAUTHORIZED) == most
+        assert results.count(HTTPStatus.SERVICE_UNAVAILABLE) == len(guesses) - most
+        for guess in guesses:
+            assert review(guess, "/metrics") == HTTPStatus.UNAUTHORIZED
+        asked = len(server.written)
+        assert review("Bearer scraper", "/metrics") == HTTPStatus.OK, "guesses displace no answer"
+        assert review(guesses[-1], "/metrics") == HTTPStatus.UNAUTHORIZED
+        assert len(server.written) == asked, "both answers are kept"
+        assert review(guesses[0], "/metrics") == HTTPStatus.UNAUTHORIZED
+        assert len(server.written) == asked + 1, "of guesses, few answers are kept"
+    server.close()

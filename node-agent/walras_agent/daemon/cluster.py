@@ -98,14 +98,14 @@ def _review(kubeconfig: str | None) -> AccessReview:
     """Return what decides who may read the agent's pages."""
     from walras_service.authorization import AccessReview
 
-    return AccessReview(_api(kubeconfig))
+    return AccessReview(_api(kubeconfig, connections=4))
 
 
-def _api(kubeconfig: str | None) -> Api:
-    """Return a connection to the API server."""
+def _api(kubeconfig: str | None, connections: int = 1) -> Api:
+    """Return a client of the API server."""
     from walras_service.api import Api, settings
 
-    return Api(settings(kubeconfig), AGENT, 1)
+    return Api(settings(kubeconfig), AGENT, connections)
 
 
 def _client(node: str | None, kubeconfig: str | None) -> AgentClient:
