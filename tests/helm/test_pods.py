@@ -84,6 +84,30 @@ def test_the_agent_has_no_more_than_it_needs() -> None:
     assert written == {"/sys/fs/cgroup", "/var/lib/walras-agent"}
 
 
+def test_of_the_kubelets_folder_the_agent_sees_files_only() -> None:
+    """A kubelet replaces its files, so the folder is mounted; no keys, and no Secrets of pods."""
+    some: set[str] = {"device-plugins"}
+    for folder, sockets in {"/var/lib/kubelet": some, "/var/lib/k0s/kubelet": set()}.items():
+        pod = agent_pod(kubelet={"folder": folder})
+        volumes = {each["name"]: each for each in pod["volumes"]}
+        mounts = {each["mountPath"]: each for each in container(pod)["volumeMounts"]}
+        outer = mounts.pop("/var/lib/kubelet")
+        assert volumes[outer["name"]]["hostPath"] == {"path": folder, "type": "Directory"}
+        hidden = {
+            path.removeprefix("/var/lib/kubelet/"): each
+            for path, each in mounts.items()
+            if path.startswith("/var/lib/kubelet/")
+        }
+        made = {"pki", "plugins", "plugins_registry", "pod-resources", "pods"}
+        assert hidden.keys() == made | sockets
+        assert all(each["readOnly"] for each in hidden.values())
+        keys = hidden.pop("pki")
+        assert keys["subPath"] not in {"", ".", "/"}
+        path = f"{folder}/pki"
+        assert volumes[keys["name"]]["hostPath"] == {"path": path, "type": "DirectoryOrCreate"}
+        assert all("emptyDir" in volumes[each["name"]] for each in hidden.values())
+
+
 def test_a_privileged_agent_still_changes_nothing_of_its_image() -> None:
     limits = container(agent_pod(privileged=True))["securityContext"]
     assert limits["privileged"] is True
@@ -188,6 +212,19 @@ def test_the_agents_volumes_are_where_it_is_told_that_they_are() -> None:
     assert f"--state-folder={mounts['state']}" in made["args"]
     kubelet = importlib.import_module("walras_agent.kubelet")
     assert mounts["kubelet"] == kubelet.FOLDER
+
+
+def test_only_named_peers_may_connect_to_operator_and_agents() -> None:
+    closed = of_kind("NetworkPolicy", rendered())
+    assert len(closed) == 2
+    for policy in closed.values():
+        assert "Ingress" in policy["spec"]["policyTypes"]
+        assert policy["spec"]["ingress"] == []
+    peers = [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
+    opened = rendered({"networkPolicy": {"metricsFrom": peers}})
+    for policy in of_kind("NetworkPolicy", opened).values():
+        (rule,) = policy["spec"]["ingress"]
+        assert rule == {"ports": [{"protocol": "TCP", "port": "http"}], "from": peers}
 
 
 def test_jobs_end_before_helm_gives_up_on_them() -> None:
