@@ -7,19 +7,33 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from walras_api.fields import Cores, Name, NotNegativeInt, PositiveBytes, PositiveInt, Unique
+from walras_api.fields import (
+    MOST_EXACT,
+    MOST_INT32,
+    Cores,
+    Name,
+    NotNegativeInt,
+    PositiveBytes,
+    PositiveInt,
+    Unique,
+)
 from walras_api.market_job import CounterFile, HttpCounter, ProgressSource  # noqa: TC001 - pydantic reads them
 from walras_api.model import Model, Resource, Rule
-from walras_api.status import Condition, Status, Time
-
-Number = str
-"""A decimal number as text; like other statuses, this one holds no floating-point numbers."""
+from walras_api.status import Amount, Condition, Decimals, Status, Time
 
 MOST_GRANTS = 1000
 """Maximum number of grants of a node, which is more pods than any node runs."""
 
 MOST_SOCKETS = 256
-"""Maximum number of sockets of a node."""
+"""Maximum number of sockets that the report of a pod lists."""
+
+MOST_CPUS = 8192
+"""Most CPUs that Linux supports."""
+
+# An agent may have been taken over, so whatever it reports is bounded.
+CpuCount = Annotated[int, Field(ge=0, le=MOST_CPUS)]
+Epoch = Annotated[int, Field(ge=0, le=MOST_EXACT)]
+Ordinal = Annotated[int, Field(ge=0, le=MOST_INT32)]
 
 MIN_MEMORY_GRANT = 1 << 16
 """Bytes of the smallest memory grant: limits are whole pages, and pages are up to 64 KiB."""
@@ -190,6 +204,7 @@ class NodeAllocationCondition(Condition):
     """
 
     type: Literal["Ready", "PlanAccepted"]
+    observed_generation: Epoch | None = None
 
 
 class GrantStatus(Status):
@@ -218,10 +233,10 @@ class GrantStatus(Status):
     namespace: str
     name: str
     cpus: str | None = None
-    sockets: Annotated[list[int], Field(max_length=MOST_SOCKETS)] | None = None
-    memory: str | None = None
-    memory_demand: str | None = None
-    used_cpus: Number | None = None
+    sockets: Annotated[list[Ordinal], Field(max_length=MOST_SOCKETS)] | None = None
+    memory: Amount | None = None
+    memory_demand: Amount | None = None
+    used_cpus: Decimals | None = None
     state: Literal["Enforced", "Pending", "Failed", "Absent"]
     reason: str = ""
 
@@ -235,8 +250,8 @@ class CorePlace(Status):
         cpus: Its hardware threads among the CPUs that the agent manages, as ``0,24``.
     """
 
-    socket: int
-    numa_node: int
+    socket: Ordinal
+    numa_node: Ordinal
     cpus: str
 
 
@@ -259,12 +274,12 @@ class NodeTopology(Status):
     """
 
     cpus: str
-    cores: int
-    threads: int
-    sockets: int
-    numa_nodes: int
+    cores: CpuCount
+    threads: CpuCount
+    sockets: CpuCount
+    numa_nodes: CpuCount
     reserved: str = ""
-    memory: str
+    memory: Amount
     layout: Annotated[list[CorePlace], Field(max_length=MOST_CORES)] = Field(default_factory=list)
 
 
@@ -289,9 +304,9 @@ class ProfilingSample(Status):
         progress: Progress that was counted, in the unit of the source.
     """
 
-    cores: int
-    seconds: Number
-    progress: Number
+    cores: CpuCount
+    seconds: Decimals
+    progress: Decimals
 
 
 class MeasuredFraction(Status):
@@ -302,8 +317,8 @@ class MeasuredFraction(Status):
         fraction: F at this core count.
     """
 
-    cores: int
-    fraction: Number
+    cores: CpuCount
+    fraction: Decimals
 
 
 class ProfilingStatus(Status):
@@ -333,11 +348,11 @@ class ProfilingStatus(Status):
     source: Literal["instructions", "cpuTime", "file", "http"] | None = None
     warnings: list[str] = Field(default_factory=list)
     samples: list[ProfilingSample] = Field(default_factory=list)
-    planned: int = 0
+    planned: Annotated[int, Field(ge=0, le=MOST_EXACT)] = 0
     fractions: list[MeasuredFraction] = Field(default_factory=list)
-    mean: Number | None = None
-    variance: Number | None = None
-    memory_bandwidth: Number | None = None
+    mean: Decimals | None = None
+    variance: Decimals | None = None
+    memory_bandwidth: Decimals | None = None
 
 
 class CounterReading(Status):
@@ -351,7 +366,7 @@ class CounterReading(Status):
     """
 
     pod_uid: Annotated[str, Field(alias="podUID")]
-    value: Number | None = None
+    value: Decimals | None = None
     time: Time | None = None
     problem: str = ""
 
@@ -372,15 +387,17 @@ class NodeAllocationStatus(Status):
         conditions: Conditions ``Ready`` and ``PlanAccepted``.
     """
 
-    epoch: int | None = None
-    enforced_epoch: int | None = None
+    epoch: Epoch | None = None
+    enforced_epoch: Epoch | None = None
     mode: Literal["enforce", "observe"] = "observe"
     topology: NodeTopology | None = None
     shared_cpus: str = ""
-    pods: list[GrantStatus] = Field(default_factory=list)
+    pods: Annotated[list[GrantStatus], Field(max_length=MOST_GRANTS)] = Field(default_factory=list)
     would_write: list[PlannedWrite] = Field(default_factory=list)
     profiling: ProfilingStatus | None = None
-    counters: list[CounterReading] = Field(default_factory=list)
+    counters: Annotated[list[CounterReading], Field(max_length=MOST_GRANTS)] = Field(
+        default_factory=list
+    )
     conditions: Annotated[
         list[NodeAllocationCondition], Unique("conditions of type", key="type")
     ] = Field(default_factory=list)

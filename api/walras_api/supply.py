@@ -6,11 +6,12 @@ import math
 from collections import defaultdict
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.market.snapshot import DEFAULT_POOL
 from walras.market.snapshot import Node as Supply
 from walras_api.contract import SOCKETS_LABEL
+from walras_api.node_allocation import MOST_CPUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +31,23 @@ class ProcessorCounts(NamedTuple):
     cores: int
     threads: int
     sockets: int
+
+
+def reported_processors(status: Mapping[str, Any] | None) -> ProcessorCounts | None:
+    """Return a node's processors from the status of its NodeAllocation.
+
+    None if its agent reports none, or none that can be: an API server whose definition bounds no
+    number stores any.
+    """
+    topology = (status or {}).get("topology")
+    if not isinstance(topology, dict):
+        return None
+    cores, threads, sockets = (topology.get(field) for field in ProcessorCounts._fields)
+    if type(cores) is type(threads) is type(sockets) is int and (
+        0 < sockets <= cores <= threads <= MOST_CPUS
+    ):
+        return ProcessorCounts(cores, threads, sockets)
+    return None
 
 
 class Taken(NamedTuple):
@@ -118,7 +136,8 @@ def cores_per_cpu(policy: CoresPolicy, topology: ProcessorCounts | None) -> Frac
 def _sockets(node: NodeObject, topology: ProcessorCounts | None, notes: list[str]) -> int:
     text = node.metadata.labels.get(SOCKETS_LABEL)
     if text is None:
-        return 1 if topology is None else max(topology.sockets, 1)
+        # No more than its kubelet reports CPUs: an agent may report anything.
+        return 1 if topology is None else max(min(topology.sockets, math.ceil(node.cores)), 1)
     if text.isdecimal() and 0 < int(text) < 1000:
         return int(text)
     notes.append(f"Node {node.metadata.name}: label {SOCKETS_LABEL}: is {text!r}; using 1")

@@ -190,7 +190,7 @@ def test_a_core_of_two_hyperthreads_is_two_of_the_cpus_that_a_pod_requests() -> 
     """Sold by the core, four cores are the eight CPUs of the request; sold by the thread, four."""
     made = market_job("4")
     made["status"]["pods"][0]["node"] = "n1"
-    topology = {"cores": 8, "threads": 16}
+    topology = {"cores": 8, "threads": 16, "sockets": 1}
     node = document("NodeAllocation", "n1", status={"topology": topology})
     seen = replace(GOOD, jobs=[made], allocations=[node], markets=[market()])
     assert said(seen) == []

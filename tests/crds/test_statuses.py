@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -25,6 +25,9 @@ from walras_api.market import (
 from walras_api.market_job_status import MOST_PODS, MOST_RUNS, MOST_UNDERWAY, RunsReport
 from walras_api.node_allocation import GrantStatus, NodeAllocationStatus
 from walras_api.status import Condition, Status, decimals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SCHEMAS = {kind: schema_of(each) for kind, each in read_definitions().items()}
 
@@ -62,6 +65,31 @@ def test_an_empty_status_is_stored_as_it_is(kind: str) -> None:
     answer = admit({**document(kind), "status": {}}, SCHEMAS[kind])
     assert answer.problems == []
     assert answer.stored["status"] == {}
+
+
+def whole_numbers(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the path and schema of all whole numbers in a schema."""
+    if schema.get("type") == "integer":
+        yield path, schema
+    for name, each in schema.get("properties", {}).items():
+        yield from whole_numbers(each, f"{path}.{name}")
+    if "items" in schema:
+        yield from whole_numbers(schema["items"], f"{path}[]")
+
+
+def test_every_number_that_an_agent_reports_is_bounded() -> None:
+    """An agent may have been taken over: a thousand million sockets kill the operator."""
+    schema = SCHEMAS["NodeAllocation"]["properties"]["status"]
+    found = dict(whole_numbers(schema, "status"))
+    assert "status.topology.sockets" in found
+    assert [path for path, each in found.items() if each.get("maximum", 2**60) > 2**53] == []
+    assert [path for path, each in found.items() if each.get("minimum", -1) < 0] == []
+    sent = {**document("NodeAllocation"), "status": FULL["NodeAllocation"].document()}
+    topology = sent["status"]["topology"]
+    for name, value in {"sockets": 10**9, "cores": -1, "memory": "1e9"}.items():
+        odd = {**sent, "status": {**sent["status"], "topology": {**topology, name: value}}}
+        (problem,) = admit(odd, SCHEMAS["NodeAllocation"]).problems
+        assert f"status.topology.{name}" in problem
 
 
 def test_what_is_not_known_is_left_out() -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from measured_worlds import measurement
+from walras_api.kinds import MarketSpec
 from walras_operator.decide.status.changes import worth_writing
+from walras_operator.decide.validation import validate
 from walras_operator.decide.world import Reference
 from whole_decisions import decide
 from worlds import (
@@ -338,6 +340,9 @@ def test_statuses_and_grants_stay_while_prices_move_a_little() -> None:
         ({"cores": 8, "threads": 8, "sockets": 1}, 8),
         ({"cores": "4", "threads": 8, "sockets": 1}, 8),
         ({"cores": -4}, 8),
+        ({"cores": 8, "threads": 8, "sockets": 9}, 8),
+        ({"cores": 2**40, "threads": 2**41, "sockets": 1}, 8),
+        ({"cores": 8192, "threads": 8192, "sockets": 8192}, 8),
         ("4 cores", 8),
         (None, 8),
     ],
@@ -349,6 +354,9 @@ def test_a_node_sells_the_cores_that_its_agent_has_found(told: Any, cores: int) 
     plan = decide(replace(running, allocations={"n1": node_allocation})).plan
     assert plan is not None
     assert [each.cores for each in plan.nodes] == [cores]
+    told_so = replace(running, allocations={"n1": node_allocation})
+    (node,) = validate(told_so, MarketSpec()).assembled.snapshot.nodes
+    assert node.sockets <= cores
 
 
 def test_references_are_told_apart_by_kind_name_and_namespace_only() -> None:

@@ -352,6 +352,7 @@ def _cpus_of_core(seen: Seen) -> dict[str, float]:
     """Return how many CPUs of Kubernetes a core that the market sells is, by node."""
     from walras_api.contract import MARKET_NAME
     from walras_api.market import CoresPolicy
+    from walras_api.supply import reported_processors
 
     unit: str = CoresPolicy().unit
     for each in seen.markets:
@@ -359,9 +360,9 @@ def _cpus_of_core(seen: Seen) -> dict[str, float]:
             unit = ((each.get("spec") or {}).get("cores") or {}).get("unit", unit)
     found = {}
     for each in seen.allocations:
-        topology = (each.get("status") or {}).get("topology") or {}
-        if unit == "core" and topology.get("cores"):
-            found[each["metadata"]["name"]] = topology["threads"] / topology["cores"]
+        reported = reported_processors(each.get("status"))
+        if unit == "core" and reported is not None:
+            found[each["metadata"]["name"]] = reported.threads / reported.cores
     return found
 
 

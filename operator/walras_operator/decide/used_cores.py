@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from walras_api.node_allocation import MOST_CPUS
+from walras_api.supply import reported_processors
 from walras_operator.decide.conditions import listed, number_at
 
 if TYPE_CHECKING:
@@ -19,11 +21,11 @@ def used_cores(world: World) -> dict[tuple[str, str], float]:
     for node, allocation in world.allocations.items():
         status = allocation.status or {}
         granted = {each.pod_uid: (each.namespace, each.name) for each in allocation.spec.grants}
-        most = number_at(status, "topology", "threads")
+        reported = reported_processors(status)
         for pod in listed(status, "pods"):
             name, cpus = granted.get(str(pod.get("podUID"))), number_at(pod, "usedCpus")
             if name is not None and cpus is not None and cpus >= 0:
-                found[name] = of_cpu.get(node, 1.0) * (cpus if most is None else min(cpus, most))
+                found[name] = of_cpu.get(node, 1.0) * min(cpus, MOST_CPUS if reported is None else reported.threads)
     return found
 
 
@@ -31,9 +33,8 @@ def cores_of_cpu(world: World) -> dict[str, float]:
     """Return how many of the cores that are sold one CPU of each node is; 1 where unknown."""
     if world.market is None or world.market.spec.cores.unit != "core":
         return {}
-    found = {}
-    for node, each in world.allocations.items():
-        cores, threads = (number_at(each.status, "topology", name) for name in ("cores", "threads"))
-        if cores and threads:
-            found[node] = cores / threads
-    return found
+    return {
+        node: reported.cores / reported.threads
+        for node, each in world.allocations.items()
+        if (reported := reported_processors(each.status)) is not None
+    }

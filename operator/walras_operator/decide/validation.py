@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from walras_api.assembly import Assembled, Objects, assemble
 from walras_api.contract import agent_lease
 from walras_api.job_inputs import Name, Speedup, profile_of, speedup_of
-from walras_api.supply import ProcessorCounts, why_closed
+from walras_api.supply import reported_processors, why_closed
 from walras_operator.decide.conditions import MAX_LISTED, Problem, listed
 from walras_operator.decide.credits.quanta import is_over
 from walras_operator.decide.world import Reference
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from walras_api.kinds import EntitlementObject, MarketJob, MarketSpec, SpeedupProfile
-    from walras_api.node_allocation import NodeAllocation
     from walras_operator.decide.world import World
 
 BELOW_UNUSABLE = "BelowUnusable"
@@ -73,7 +72,7 @@ def validate(world: World, rules: MarketSpec) -> Validated:
         topologies={
             node: topology
             for node, allocation in world.allocations.items()
-            if (topology := topology_of(allocation)) is not None
+            if (topology := reported_processors(allocation.status)) is not None
         },
         demands=demands_of(world),
     )
@@ -123,17 +122,6 @@ def closed_nodes(world: World, frozen: Collection[str] = ()) -> dict[str, str]:
         if reason is not None:
             why[name] = reason
     return why
-
-
-def topology_of(allocation: NodeAllocation) -> ProcessorCounts | None:
-    """Return the CPU topology that a node's agent reports; None if it reports none."""
-    topology = (allocation.status or {}).get("topology")
-    if not isinstance(topology, dict):
-        return None
-    numbers = [topology.get(field) for field in ("cores", "threads", "sockets")]
-    if not all(type(each) is int and each > 0 for each in numbers):
-        return None
-    return ProcessorCounts(*(each for each in numbers if isinstance(each, int)))
 
 
 def demands_of(world: World) -> dict[str, int]:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from walras.speedup.diagnosis import UNCERTAIN, uncertainties
 from walras.speedup.profile import fit_profile
 from walras.speedup.rates import Progress, samples_of_progress
-from walras_api.node_allocation import ProfilingStatus
+from walras_api.node_allocation import MOST_CPUS, ProfilingStatus
 from walras_api.speedup_profile import MOST_SAMPLES
 from walras_operator.decide.conditions import Problem, clipped
 from walras_operator.decide.measuring.measurement_record import CountedProgress, StoredMeasurement
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
     from walras_api.node_allocation import ProfilingSample
     from walras_api.speedup_profile import OnlineRequest
-
-MOST_CORES = 8192
-"""Most CPUs that Linux supports."""
 
 LONGEST_SAMPLE = 1e6
 """Longest sample, in seconds."""
@@ -112,7 +109,7 @@ def _read_measurement(report: ProfilingStatus, request: OnlineRequest, now: str)
 
 def _read_sample(sample: ProfilingSample) -> Progress:
     seconds, amount = _read_number(sample.seconds), _read_number(sample.progress)
-    if not 1 <= sample.cores <= MOST_CORES:
+    if not 1 <= sample.cores <= MOST_CPUS:
         raise _BadReportError(f"has a sample on {sample.cores} cores")
     if not 0 < seconds <= LONGEST_SAMPLE:
         raise _BadReportError(f"has a sample of {sample.seconds} s")
