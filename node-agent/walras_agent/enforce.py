@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
@@ -40,7 +41,7 @@ from walras_agent.quota import (
 )
 from walras_agent.restore import restore
 from walras_agent.shared_time import SharedTime
-from walras_agent.tree import CgroupError, CgroupFile
+from walras_agent.tree import CgroupError, CgroupFile, is_gone
 from walras_agent.ungranted import ungranted_cpus
 
 if TYPE_CHECKING:
@@ -72,12 +73,13 @@ class GroupFailure:
 
     Attributes:
         group: Path of the cgroup.
-        kind: `CgroupError.kind`, or ``stuck`` if the cgroup only waits.
+        kind: `CgroupError.kind`; ``unreadable`` for a container that stays where it is until it can
+            be read; or ``stuck`` if the cgroup only waits.
         reason: Message in one line.
     """
 
     group: str
-    kind: Literal["gone", "transient", "permanent", "stuck"]
+    kind: Literal["gone", "transient", "permanent", "unreadable", "stuck"]
     reason: str
 
 
@@ -179,11 +181,13 @@ class CpuEnforcer:
             JournalError: The journal cannot be written; nothing was written after that.
         """
         granted = list(grants)
+        self.journal.see_online(topology.cpuset | topology.isolated)
         if self._exclusive is None:  # a previous agent may have written to groups in containers
             self.observer.divided.update(self._above_journaled())
+            self.observer.known.update(self._journaled_cpus())
         pods = first = self.observer.observe()
         writes: list[FileWrite] = []
-        failed: dict[str, GroupFailure] = {}
+        failed = {each.group: each for each in map(_unreadable, _errors(pods))}
         gone: Counter[str] = Counter()
         while True:
             exclusive = self._owned(pods)
@@ -202,6 +206,8 @@ class CpuEnforcer:
                 }
                 break
             pods = self.observer.observe()
+            for each in map(_unreadable, _errors(pods)):
+                failed.setdefault(each.group, each)
             self._exclusive = still_exclusive(pods, exclusive, node_cpus)
             if problem is None:
                 break
@@ -260,8 +266,11 @@ class CpuEnforcer:
         """Return the exclusive CPUs of each pod by UID; after a start, those that are unshared."""
         if self._exclusive is not None:
             return self._exclusive
-        groups = ((pod.uid, read_group(self.cgroups, pod.group)) for pod in pods)
-        available = {uid: group.cpus for uid, group in groups if group}
+        available = {}
+        for pod in pods:
+            with suppress(CgroupError):
+                if group := read_group(self.cgroups, pod.group):
+                    available[pod.uid] = group.cpus
         guests = {pod.uid for pod in pods if self._may_be_guest(pod)}
         return unshared_cpus(pods, available, guests)
 
@@ -312,11 +321,18 @@ class CpuEnforcer:
             while group := group.rpartition("/")[0]:
                 yield group
 
+    def _journaled_cpus(self) -> Iterator[tuple[str, CpuSet]]:
+        """Yield containers that a previous agent has written, and the CPUs that they may have."""
+        for setting, kept in self.journal.originals.items():
+            if setting.file == CPUS:
+                texts = kept.written or ()
+                yield setting.group, CpuSet(cpu for text in texts for cpu in CpuSet.parse(text))
+
     def _with_ungranted(
         self, node_cpus: NodeCpus, pods: Sequence[ObservedPod], topology: Topology
     ) -> NodeCpus:
         usable = topology.cpuset | topology.isolated
-        found = ungranted_cpus(self.cgroups, pods, node_cpus, self.journal.originals, usable)
+        found = ungranted_cpus(self.cgroups, pods, node_cpus, self.journal, usable)
         return replace(node_cpus, ungranted=found)
 
     def _texts(self) -> dict[CgroupFile, str]:
@@ -450,7 +466,7 @@ class CpuEnforcer:
         deleted = [
             setting
             for setting in away
-            if self.cgroups.identity(setting.group) != originals[setting].identity
+            if is_gone(self.cgroups, setting.group, originals[setting].identity)
         ]
         if len(deleted) > _MOST_DELETED:
             self.journal.forget(deleted)
@@ -480,7 +496,7 @@ class CpuEnforcer:
 
     def _write(self, steps: Iterable[FileWrite], writes: list[FileWrite]) -> None:
         for setting, value in steps:
-            self.cgroups.write(setting, value)
+            self.journal.write(setting, value, self.cgroups)
             writes.append((setting, value))
 
 
@@ -500,6 +516,19 @@ def _note(failed: dict[str, GroupFailure], group: str, error: CgroupError) -> No
     """Add a write error to the failures, unless the group was deleted, which is normal."""
     if error.kind != "gone":
         failed.setdefault(group, GroupFailure(group, error.kind, str(error)))
+
+
+def _errors(pods: Iterable[ObservedPod]) -> Iterator[tuple[str, CgroupError]]:
+    """Yield the containers that could not be read, with the errors."""
+    for pod in pods:
+        for each in pod.containers:
+            if each.error is not None:
+                yield each.group.name, each.error
+
+
+def _unreadable(found: tuple[str, CgroupError]) -> GroupFailure:
+    group, error = found
+    return GroupFailure(group, "unreadable", str(error))
 
 
 def _backing_off(group: str) -> GroupFailure:
@@ -522,7 +551,10 @@ def _widen_ancestors(cgroups: Cgroups, pod: str, cpus: CpuSet) -> Iterator[FileW
     Ancestors are never narrowed: containers that are created later inherit from them, and fail
     where they cannot (koordinator 395, 546; kubernetes 104147).
     """
-    found = read_group(cgroups, pod)
+    try:
+        found = read_group(cgroups, pod)
+    except CgroupError:
+        return  # the write to the container tells what is wrong
     if found is None or cpus <= found.cpus:
         return
     parts = pod.strip("/").split("/")

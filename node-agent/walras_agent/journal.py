@@ -6,8 +6,9 @@ whenever the machine stops, it has the content from before a change or from afte
 
 Others write these files, too: a kubelet that resizes a pod in place, systemd, an administrator. A
 text that the agent did not write is what they want now, so it becomes the original. The journal
-therefore also has the values that the agent is about to write. One thing cannot be told apart: a
-value of somebody else's that is what the agent wrote itself.
+therefore also has the values that the agent is about to write, and each file is read again right
+before it is written. Two things cannot be told apart: a value of somebody else's that is what the
+agent wrote itself, and one that comes in the microseconds between that read and the write.
 
 The file is JSON::
 
@@ -22,6 +23,7 @@ identify groups are reused, so originals from another boot are dropped.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -31,7 +33,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from walras_agent.atomic_file import replace_file
 from walras_agent.cpuset import CpuSet
-from walras_agent.tree import CgroupError, CgroupFile, Controller
+from walras_agent.tree import CgroupError, CgroupFile, Controller, is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,12 +43,26 @@ if TYPE_CHECKING:
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _NO_LIMIT = 1 << 62
 
+NO_CPUS = CpuSet()
+
+_WITHOUT_VALUE = frozenset({"memory.reclaim"})  # files to which a request is written
+
 FORMAT = 1
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class JournalError(Exception):
     """The journal cannot be read or written; one line with the cause and the remedy."""
+
+
+class OvertakenError(CgroupError):
+    """Others have written a file since the agent looked at it, so it was not written."""
+
+    def __init__(self, setting: CgroupFile) -> None:
+        super().__init__(setting, errno.EAGAIN)
+
+    def __str__(self) -> str:
+        return f"others have just written {self.setting}: it waits for the next pass"
 
 
 class Original(NamedTuple):
@@ -67,17 +83,19 @@ class Original(NamedTuple):
     text: str
     written: tuple[str, ...] | None = None
 
-    def is_foreign(self, text: str, version: Literal[1, 2]) -> bool:
+    def is_foreign(self, text: str, version: Literal[1, 2], offlined: CpuSet = NO_CPUS) -> bool:
         """Whether a text of the file was written by others since the original was read.
 
         Args:
             text: Text of the file now.
             version: Version of the cgroup interface.
+            offlined: CPUs that have been offline, which v1 takes out of cpusets for good.
         """
         if self.written is None:
             return False
+        missing = offlined if version == 1 else NO_CPUS
         return not any(
-            _same(self.setting, text, each, version) for each in (self.text, *self.written)
+            _same(self.setting, text, each, missing) for each in (self.text, *self.written)
         )
 
 
@@ -88,6 +106,11 @@ class Journal:
         self._path, self._boot = path, boot
         self._is_saved = True
         self._originals = {original.setting: original for original in originals}
+        # CPUs that cpusets had, and those of them that have been offline.
+        self._listed = CpuSet(
+            cpu for each in self._originals.values() for cpu in _cpus(each.setting, each.text)
+        )
+        self._offlined = NO_CPUS
 
     @classmethod
     def open(cls, path: Path, boot_id: Path = BOOT_ID) -> Journal:
@@ -128,8 +151,8 @@ class Journal:
         """Add the texts of files that are about to be written, and the values, to the journal.
 
         They are on disk when this returns. The first text of a file stays its original until others
-        write to the file, or its group is created anew. Files that cannot be read are left out: the
-        write to them will fail as well.
+        write to the file, or its group is created anew. Files that cannot be read are left out, and
+        `write` refuses them.
 
         Args:
             writes: Files and the values to be written to them; a file may have several.
@@ -143,7 +166,7 @@ class Journal:
         for setting, value in writes:
             values.setdefault(setting, []).append(value)
         after, version = dict(self._originals), cgroups.version
-        identities = {group: cgroups.identity(group) for group in {each.group for each in values}}
+        identities = {group: _identity(cgroups, group) for group in {each.group for each in values}}
         for setting, wanted in values.items():
             identity, known = identities[setting.group], self._originals.get(setting)
             if identity is None:
@@ -152,17 +175,44 @@ class Journal:
                 now = cgroups.read(setting)
             except CgroupError:
                 continue
+            self._listed |= _cpus(setting, now)
             if (
                 known is None
                 or known.identity != identity
-                or known.is_foreign(now, cgroups.version)
+                or self.is_foreign(known, now, cgroups.version)
             ):
                 after[setting] = Original(setting, identity, now, _unique(wanted))
-            elif _same(setting, now, known.text, version):
+            elif _same(setting, now, known.text, self._offlined if version == 1 else NO_CPUS):
                 after[setting] = known._replace(written=_unique(wanted))
             else:
                 after[setting] = known._replace(written=_unique([now, *wanted]))
         self._replace(after)
+
+    def see_online(self, cpus: CpuSet) -> None:
+        """Note which CPUs are online now, to tell what the kernel takes out of cpusets in v1."""
+        self._offlined |= self._listed - cpus
+        self._listed |= cpus
+
+    def is_foreign(self, original: Original, text: str, version: Literal[1, 2]) -> bool:
+        """Whether a text was written by others since an original was read."""
+        return original.is_foreign(text, version, self._offlined)
+
+    def write(self, setting: CgroupFile, value: str, cgroups: Cgroups) -> None:
+        """Write a value that was recorded, unless others have written the file since.
+
+        Raises:
+            OvertakenError: They have.
+            CgroupError: The kernel refuses, or the file could not be read when it was recorded.
+        """
+        now, known = cgroups.read(setting), self._originals.get(setting)
+        if (
+            known is None
+            or known.is_foreign(value, cgroups.version)
+            or known.identity != cgroups.identity(setting.group)
+            or self.is_foreign(known, now, cgroups.version)
+        ):
+            raise OvertakenError(setting)
+        cgroups.write(setting, value)
 
     def made(self, setting: CgroupFile, value: str) -> None:
         """Note that a value was written, so that the file has no earlier one of the agent's.
@@ -184,11 +234,11 @@ class Journal:
             known = self._originals.get(setting)
             if known is None or known.written is None:
                 continue
-            if cgroups.identity(setting.group) != known.identity:
+            if is_gone(cgroups, setting.group, known.identity):
                 continue
             with contextlib.suppress(CgroupError):
                 now = cgroups.read(setting)
-                if known.is_foreign(now, cgroups.version):
+                if self.is_foreign(known, now, cgroups.version):
                     after[setting] = known._replace(text=now, written=())
         self._replace(after)
 
@@ -215,26 +265,59 @@ class Journal:
         self._originals.update(after)
 
 
+class JournaledCgroups:
+    """Cgroups whose files are written by `Journal.write` (implements `Cgroups`)."""
+
+    def __init__(self, cgroups: Cgroups, journal: Journal) -> None:
+        self._cgroups, self._journal = cgroups, journal
+        self.read, self.identity = cgroups.read, cgroups.identity
+        self.children = cgroups.children
+
+    @property
+    def version(self) -> Literal[1, 2]:
+        """Version of the cgroup interface."""
+        return self._cgroups.version
+
+    def write(self, setting: CgroupFile, value: str) -> None:
+        """Write a value to a file; see `Cgroups`."""
+        if setting.file in _WITHOUT_VALUE:
+            self._cgroups.write(setting, value)
+        else:
+            self._journal.write(setting, value, self._cgroups)
+
+
+def _identity(cgroups: Cgroups, group: str) -> int | None:
+    """Return the identity of a group; None if it was deleted, or may not be looked at."""
+    try:
+        return cgroups.identity(group)
+    except CgroupError:
+        return None
+
+
 def _unique(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def _same(setting: CgroupFile, text: str, written: str, version: Literal[1, 2]) -> bool:
+def _same(setting: CgroupFile, text: str, written: str, missing: CpuSet) -> bool:
     """Whether a file that shows a text may have got it by a write of a value.
 
-    The kernel shows memory in whole pages, more than the value where there is a table, and in v1
-    it takes CPUs that went offline out of cpusets.
+    The kernel shows memory in whole pages, more than the value where there is a table, and a cpuset
+    may lack some of the CPUs in ``missing``.
     """
     if text == written:
         return True
     if setting.controller == "cpuset" and setting.file in {"cpuset.cpus", "cpuset.mems"}:
         now, then = CpuSet.parse(text), CpuSet.parse(written)
-        return now == then or (version == 1 and bool(now) and now <= then)
+        return now == then or (bool(now) and now <= then and then - now <= missing)
     if setting.controller == "memory":
         return _first_number(text) == _first_number(written)
     if setting.file == "cpu.max":
         return all(now == then for now, then in zip(text.split(), written.split(), strict=False))
     return False
+
+
+def _cpus(setting: CgroupFile, text: str) -> CpuSet:
+    return CpuSet.parse(text) if setting.file == "cpuset.cpus" else NO_CPUS
 
 
 def _first_number(text: str) -> int | None:

@@ -50,10 +50,16 @@ class Container:
     In v2 descendants follow the container's cgroup by themselves. Before Linux 6.1, however, a
     group must keep the CPUs that its children list, so for some containers (`PodObserver.divided`)
     the descendants that list CPUs are here, with these CPUs.
+
+    Attributes:
+        group: Cgroup of the container.
+        inside: Its descendants.
+        error: Why one of them cannot be read; then the group's CPUs are the last that are known.
     """
 
     group: Group
     inside: tuple[Group, ...] = ()
+    error: CgroupError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +106,24 @@ class PodObserver:
         cgroups: Cgroups of the node.
         source: Finder of its pods.
         divided: Containers (v2) of which the descendants that list CPUs are read, too.
+        known: Last known CPUs of every container.
     """
 
     cgroups: Cgroups
     source: PodSource
     divided: set[str] = field(default_factory=set)
+    known: dict[str, CpuSet] = field(default_factory=dict)
 
     def observe(self) -> tuple[ObservedPod, ...]:
-        """Read all pods of the node."""
+        """Read all pods of the node.
+
+        Raises:
+            ControllerDisabledError: A pod may not use cpusets.
+            CgroupError: The groups of a pod cannot be listed.
+        """
         pods = tuple(self._pod(each) for each in self.source.scan(self.cgroups))
-        if self.divided:
-            self.divided &= {each.group.name for pod in pods for each in pod.containers}
+        self.known = {each.group.name: each.group.cpus for pod in pods for each in pod.containers}
+        self.divided &= self.known.keys()
         return pods
 
     def _pod(self, groups: PodGroups) -> ObservedPod:
@@ -118,6 +131,14 @@ class PodObserver:
         return ObservedPod(groups.uid, groups.group, tuple(each for each in found if each))
 
     def _container(self, name: str) -> Container | None:
+        try:
+            return self._read(name)
+        except ControllerDisabledError:
+            raise
+        except CgroupError as error:
+            return Container(Group(name, self.known.get(name, CpuSet())), error=error)
+
+    def _read(self, name: str) -> Container | None:
         group = read_group(self.cgroups, name)
         if group is None:
             return None
@@ -170,7 +191,15 @@ def limited_groups(cgroups: Cgroups, pod: ObservedPod) -> tuple[str, ...]:
     """
     names = [each.group.name for each in pod.containers]
     below = [f"{name}/{SUBGROUP}" for name in names] if cgroups.version == 2 else []
-    return (*names, *(name for name in below if cgroups.identity(name) is not None))
+    return (*names, *(name for name in below if _exists(cgroups, name)))
+
+
+def _exists(cgroups: Cgroups, group: str) -> bool:
+    """Whether a group exists and may be looked at."""
+    try:
+        return cgroups.identity(group) is not None
+    except CgroupError:
+        return False
 
 
 def _lacks_cpuset(cgroups: Cgroups, group: str) -> bool:

@@ -13,6 +13,7 @@ import errno
 import os
 import resource
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,10 @@ class OpenFileTree(CgroupTree):
     def _close_deleted(self) -> None:
         """Close the files of deleted groups."""
         self._due.clear()
-        groups = {known.group for known in self._open}
-        deleted = {group for group in groups if self.identity(group) is None}
+        groups, deleted = {known.group for known in self._open}, set()
+        for group in groups:
+            with suppress(CgroupError):
+                if self.identity(group) is None:
+                    deleted.add(group)
         for setting in [known for known in self._open if known.group in deleted]:
             os.close(self._open.pop(setting))

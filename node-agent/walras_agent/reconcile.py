@@ -101,10 +101,16 @@ class Reconciler:
             return NodeStatus(None, "observe")
         if refused := self.write_conflict():
             return NodeStatus(plan.epoch, plan.mode, refused)
-        try:
-            return self._step(plan, now, limits, fixed)
-        except ControllerDisabledError as disabled:
-            return self._enable_cpuset(disabled, plan, now, limits, fixed)
+        enabled: set[str] = set()
+        while True:
+            try:
+                return self._step(plan, now, limits, fixed)
+            except ControllerDisabledError as disabled:
+                # Every pod may lack it; one pass enables it for all of them.
+                if refused := self._enable_cpuset(disabled, plan, enabled):
+                    return NodeStatus(plan.epoch, plan.mode, refused)
+            except CgroupError as error:
+                return NodeStatus(plan.epoch, plan.mode, str(error))
 
     @property
     def competing(self) -> bool:
@@ -133,22 +139,25 @@ class Reconciler:
         return self.enforcer.correct(self._failing(now).union(self._undone.waiting(now)))
 
     def _enable_cpuset(
-        self,
-        disabled: ControllerDisabledError,
-        plan: NodePlan,
-        now: float,
-        limits: Mapping[str, int],
-        fixed: Collection[str],
-    ) -> NodeStatus:
-        """Enable the controller that pods need, and step again; in mode ``observe`` only tell."""
+        self, disabled: ControllerDisabledError, plan: NodePlan, enabled: set[str]
+    ) -> str:
+        """Enable the controller that a pod needs; return why that cannot be done.
+
+        Args:
+            disabled: Names the group that lacks the controller.
+            plan: The plan; in mode ``observe``, nothing is enabled.
+            enabled: Groups for which this pass has enabled it, to which this one is added.
+        """
+        group = disabled.setting.group
+        if plan.mode != "enforce" or group in enabled:
+            return str(disabled)
+        enabled.add(group)
+        _log.warning("%s; enabling it", disabled)
         try:
-            if plan.mode == "enforce":
-                _log.warning("%s; enabling it", disabled)
-                enable_cpuset(self.enforcer.cgroups, disabled.setting.group)
-                return self._step(plan, now, limits, fixed)
+            enable_cpuset(self.enforcer.cgroups, group)
         except CgroupError as error:
-            return NodeStatus(plan.epoch, plan.mode, f"{disabled} ({error})")
-        return NodeStatus(plan.epoch, plan.mode, str(disabled))
+            return f"{disabled} ({error})"
+        return ""
 
     def _step(
         self, plan: NodePlan, now: float, limits: Mapping[str, int], fixed: Collection[str]

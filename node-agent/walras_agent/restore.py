@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.journal import JournalError
-from walras_agent.tree import CgroupError, CgroupFile
+from walras_agent.tree import CgroupError, CgroupFile, is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -47,7 +47,8 @@ HEADROOM = 32 << 20  # bytes
 
 _NOTHING = CpuSet()
 
-_CPUSETS = ("cpuset.cpus", "cpuset.mems")
+_CPUS = "cpuset.cpus"
+_CPUSETS = (_CPUS, "cpuset.mems")
 _QUOTAS = {"cpu.cfs_quota_us": "-1", "cpu.max": "max"}  # with the value for no quota
 _WITH_QUOTA = ("cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.max.burst")
 _LIMITS = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max", "memory.high")
@@ -116,32 +117,43 @@ def restore(
     """
     chosen = sorted(each for each in journal.originals if settings is None or each in settings)
     wanted = [journal.originals[each] for each in chosen]
-    done = _Restoration(cgroups, wanted, headroom, possible).run(journal)
+    done = _Restoration(journal, cgroups, wanted, headroom, possible).run()
     journal.forget([*done.restored, *done.gone])
     return done
 
 
 class _Restoration:
     def __init__(
-        self, cgroups: Cgroups, originals: Iterable[Original], headroom: int, possible: CpuSet
+        self,
+        journal: Journal,
+        cgroups: Cgroups,
+        originals: Iterable[Original],
+        headroom: int,
+        possible: CpuSet,
     ) -> None:
         self._cgroups, self._headroom, self._possible = cgroups, headroom, possible
+        self._journal = journal
         self._originals = {original.setting: original for original in originals}
         self._gone: set[CgroupFile] = set()
         self._pending: dict[CgroupFile, str] = {}
         self._failed: dict[CgroupFile, CgroupError] = {}
+        self._own: dict[CgroupFile, set[str]] = {}  # values that this restoration writes
 
-    def run(self, journal: Journal) -> RestoreResult:
-        version = self._cgroups.version
+    def run(self) -> RestoreResult:
+        version, journal = self._cgroups.version, self._journal
+        everything = {file: self._everything(file) for file in _CPUSETS}
+        if everything[_CPUS]:
+            journal.see_online(everything[_CPUS])
         there = {
-            setting: (now, now if original.is_foreign(now, version) else original.text)
+            setting: (now, now if journal.is_foreign(original, now, version) else original.text)
             for setting, original in self._originals.items()
             if (now := self._look(setting)) is not None
         }
-        everything = {file: self._everything(file) for file in _CPUSETS}
         writes = list(plan_restore(version, there, everything))
         with contextlib.suppress(JournalError):  # on a full disk, too, all goes back
             journal.record(((write.setting, write.value) for write in writes), self._cgroups)
+        for write in writes:
+            self._own.setdefault(write.setting, set()).add(write.value)
         for write in writes:
             if write.setting not in self._gone and write.setting not in self._pending:
                 self._write(write)
@@ -178,6 +190,8 @@ class _Restoration:
         if self._is_gone(setting):
             return
         try:
+            if self._is_overtaken(setting):
+                return
             if reason := self._in_use(write):
                 self._pending[setting] = reason
                 return
@@ -187,6 +201,14 @@ class _Restoration:
                 self._refused(setting, error)
         else:
             self._failed.pop(setting, None)
+
+    def _is_overtaken(self, setting: CgroupFile) -> bool:
+        """Whether others have written a file since this restoration began: that stays."""
+        original, own = self._originals[setting], tuple(self._own[setting])
+        if original.written is not None:
+            original = original._replace(written=(*original.written, *own))
+        now = self._cgroups.read(setting)
+        return self._journal.is_foreign(original, now, self._cgroups.version)
 
     def _is_bounded_by_parent(self, write: RestoreWrite) -> bool:
         """Return whether a quota of v1 is above the parent's, which others have lowered meanwhile.
@@ -211,10 +233,10 @@ class _Restoration:
         """Empty cpusets that the kernel does not let be written empty, as far as it can be done."""
         parents = {each.group.rpartition("/")[0] for each in settings - self._gone}
         for parent in sorted(parents):
-            children = self._cgroups.children(parent)
-            files = [CgroupFile("cpuset", each, file) for each in children for file in _CPUSETS]
             control = CgroupFile("cpuset", parent, "cgroup.subtree_control")
             with contextlib.suppress(CgroupError):
+                children = self._cgroups.children(parent)
+                files = [CgroupFile("cpuset", each, file) for each in children for file in _CPUSETS]
                 lists = {each: CpuSet.parse(self._cgroups.read(each)) for each in files}
                 may_go = [
                     each in settings
@@ -250,7 +272,7 @@ class _Restoration:
             self._failed[setting] = error
 
     def _is_gone(self, setting: CgroupFile) -> bool:
-        if self._cgroups.identity(setting.group) == self._originals[setting].identity:
+        if not is_gone(self._cgroups, setting.group, self._originals[setting].identity):
             return False
         self._gone.add(setting)
         self._failed.pop(setting, None)

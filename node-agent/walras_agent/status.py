@@ -148,7 +148,7 @@ def pod_status(
     if failures or refusal:
         reasons = [each.reason for each in failures] + ([str(refusal)] if refusal else [])
         kinds = [each.kind for each in failures] + ([refusal.kind] if refusal else [])
-        stuck = "permanent" in kinds
+        stuck = not {"permanent", "unreadable"}.isdisjoint(kinds)
         return replace(status, state="Failed" if stuck else "Pending", reason="; ".join(reasons))
     if pod_cpus.missing:
         missing = (

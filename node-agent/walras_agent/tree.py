@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, get_args
@@ -27,6 +28,9 @@ _REQUIRED: tuple[Controller, ...] = ("cpuset", "cpu", "memory")
 
 _WHOLE = 1 << 16  # bytes of one read, more than the kernel gives at once
 _PART = os.sysconf("SC_PAGE_SIZE") // 2  # a shorter answer is the last one
+
+DEEPEST = 64
+"""Levels of child groups that are looked at, more than any runtime or program makes."""
 
 _LINKS_OF_A_LEAF = 2  # link count of a directory without subdirectories: its name, and "."
 
@@ -109,10 +113,17 @@ class Cgroups(Protocol):
         """Return a number that no other group has, not even a later one of the same name.
 
         None if the group does not exist.
+
+        Raises:
+            CgroupError: It may not be looked at.
         """
 
     def children(self, group: str) -> tuple[str, ...]:
-        """Return the child groups of a group, sorted; empty if the group does not exist."""
+        """Return the child groups of a group, sorted; empty if the group does not exist.
+
+        Raises:
+            CgroupError: They cannot be listed.
+        """
 
 
 def read_text(descriptor: int) -> str:
@@ -198,6 +209,8 @@ class CgroupTree:
             return os.stat(self.folder("cpuset", group)).st_ino  # noqa: PTH116 - see `mounts`
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise CgroupError(CgroupFile("cpuset", group, "."), error.errno or 0) from error
 
     def children(self, group: str) -> tuple[str, ...]:
         """Return the child groups of a group; see `Cgroups`."""
@@ -211,6 +224,8 @@ class CgroupTree:
                 names = sorted([entry.name for entry in entries if entry.is_dir()])
         except FileNotFoundError:
             return ()
+        except OSError as error:
+            raise CgroupError(CgroupFile("cpuset", group, "."), error.errno or 0) from error
         return tuple(f"{group.rstrip('/')}/{name}" for name in names)
 
     def _path(self, setting: CgroupFile) -> str:
@@ -244,10 +259,27 @@ class RecordingCgroups:
 
 
 def descendants(cgroups: Cgroups, group: str) -> Iterator[str]:
-    """Yield all groups below a group, parents first."""
-    for child in cgroups.children(group):
-        yield child
-        yield from descendants(cgroups, child)
+    """Yield all groups below a group, parents first.
+
+    A container whose cgroups can be written may make a tree of any depth, and hide what is in it:
+    groups that are deeper than `DEEPEST`, or below one that cannot be listed, are left out.
+    """
+    left = [(group, 0)]
+    while left:
+        above, depth = left.pop()
+        with suppress(CgroupError):
+            children = cgroups.children(above) if depth < DEEPEST else ()
+            left.extend((child, depth + 1) for child in reversed(children))
+        if above != group:
+            yield above
+
+
+def is_gone(cgroups: Cgroups, group: str, identity: int) -> bool:
+    """Whether a group was deleted, or replaced by another of its name; False if unknown."""
+    try:
+        return cgroups.identity(group) != identity
+    except CgroupError:
+        return False
 
 
 def read_cpu_seconds(cgroups: Cgroups, group: str) -> float:

@@ -16,9 +16,9 @@ from walras_agent.observe import read_group
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from walras_agent.journal import Original
+    from walras_agent.journal import Journal
     from walras_agent.observe import Group, ObservedPod
     from walras_agent.pod_cpus import NodeCpus
     from walras_agent.tree import Cgroups
@@ -28,7 +28,7 @@ def ungranted_cpus(
     cgroups: Cgroups,
     pods: Iterable[ObservedPod],
     node_cpus: NodeCpus,
-    originals: Mapping[CgroupFile, Original],
+    journal: Journal,
     usable: CpuSet,
 ) -> dict[str, CpuSet]:
     """Return the CPUs that every container without a grant is to use, by cgroup.
@@ -39,7 +39,7 @@ def ungranted_cpus(
         cgroups: Cgroups of this node.
         pods: The pods as observed now.
         node_cpus: CPUs of the pods with a grant.
-        originals: Originals of the journal.
+        journal: Original texts of the files that were written.
         usable: All CPUs that pods may use, isolated ones included.
     """
     owned = CpuSet(cpu for each in node_cpus.pods.values() for cpu in each.exclusive)
@@ -55,7 +55,7 @@ def ungranted_cpus(
     for pod in pods:
         for each in pod.containers if pod.uid not in node_cpus.pods else ():
             group = each.group
-            kept = originals.get(CgroupFile("cpuset", group.name, CPUS))
+            kept = journal.originals.get(CgroupFile("cpuset", group.name, CPUS))
             if kept is None:
                 is_right = bool(group.cpus) and not group.cpus & owned
             else:
@@ -64,19 +64,20 @@ def ungranted_cpus(
             if is_right:
                 found[group.name] = group.cpus
             else:
-                found[group.name] = unowned(_given(cgroups, pod, group, kept, usable))
+                found[group.name] = unowned(_given(cgroups, pod, group, journal, usable))
     return found
 
 
 def _given(
-    cgroups: Cgroups, pod: ObservedPod, group: Group, kept: Original | None, usable: CpuSet
+    cgroups: Cgroups, pod: ObservedPod, group: Group, journal: Journal, usable: CpuSet
 ) -> CpuSet:
     """Return the CPUs that others gave a container: the original, or what they wrote later."""
     setting = CgroupFile("cpuset", group.name, CPUS)
+    kept = journal.originals.get(setting)
     try:
         text = cgroups.read(setting)
         if kept is not None and cgroups.identity(group.name) == kept.identity:
-            text = text if kept.is_foreign(text, cgroups.version) else kept.text
+            text = text if journal.is_foreign(kept, text, cgroups.version) else kept.text
         # In v1 a group above lacks CPUs that were offline, until it is widened.
         above = read_group(cgroups, pod.group) if cgroups.version == 2 else None
     except CgroupError:  # it is being deleted

@@ -16,6 +16,7 @@ from typing import Literal, get_args
 import pytest
 
 from model_kernel import ModelKernel
+from walras_agent.cpuset import CpuSet
 from walras_agent.journal import Journal, JournalError, Original
 from walras_agent.tree import CgroupError, CgroupFile, Controller
 
@@ -179,6 +180,7 @@ def test_a_journal_without_what_was_written_keeps_its_originals(
         ("cpuset.cpus", 2, "0-1", "0,1", False),
         ("cpuset.cpus", 2, "0", "0-1", True),
         ("cpuset.cpus", 1, "0", "0-1", False),  # CPU 1 went offline
+        ("cpuset.cpus", 1, "1", "0-1", True),
         ("cpuset.cpus", 1, "0-2", "0-1", True),
         ("memory.max", 2, "4096", "5000", False),  # whole pages
         ("memory.max", 2, "max", "5000", True),
@@ -194,7 +196,8 @@ def test_texts_are_compared_as_the_kernel_shows_them(
 ) -> None:
     (name,) = (known for known in get_args(Controller) if file.startswith(f"{known}."))
     known = original("/a", "2-3" if name == "cpuset" else "12345678", file=file, name=name)
-    assert known._replace(written=(value,)).is_foreign(shown, version) is foreign
+    offlined = CpuSet([1])
+    assert known._replace(written=(value,)).is_foreign(shown, version, offlined) is foreign
     assert not known._replace(written=None).is_foreign(shown, version)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -86,9 +86,11 @@ def test_what_others_write_is_kept_unless_a_pod_owns_it(node: Node) -> None:
     assert settle(node) == {"d0": "0-7", "p0": "0-7", "r0": "0-6"}
 
 
-def test_a_container_that_others_confine_later_stays_so(tmp_path: Path) -> None:
-    """In v1 such a value could be one of which the kernel removed CPUs that went offline."""
-    node = Node(ModelKernel(2), tmp_path, isolated=ISOLATED)
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_container_that_others_confine_later_stays_so(
+    version: Literal[1, 2], tmp_path: Path
+) -> None:
+    node = Node(ModelKernel(version), tmp_path, isolated=ISOLATED)
     for uid in ("d0", "p0", "r0"):
         node.start_pod(uid)
     node.plan(p0=2000)

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent.backoff import Backoff
+from walras_agent.journal import JournaledCgroups, OvertakenError
 from walras_agent.memory.demand import estimate
 from walras_agent.memory.limit_writes import take_step
 from walras_agent.memory.stats import MemoryLimits, read_sample
 from walras_agent.observe import limited_groups
-from walras_agent.tree import CgroupError, CgroupFile
+from walras_agent.tree import CgroupError, CgroupFile, is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from walras_agent.memory.limit_writes import StepResult
     from walras_agent.memory.stats import MemorySample
     from walras_agent.observe import ObservedPod
-    from walras_agent.tree import Cgroups
+    from walras_agent.tree import Cgroups, FileWrite
 
 
 class MemoryRound(NamedTuple):
@@ -159,15 +160,24 @@ class MemoryEnforcer:
     def _take_step(self, pod: ObservedPod, grant: int | None, now: float) -> StepResult:
         histories = self._histories.get(pod.uid, {})
         originals = self._originals(pod)
+
+        def record(writes: Sequence[FileWrite]) -> None:
+            self.journal.record(writes, self.cgroups)
+            # A limit that others have raised since must not be lowered by a step from the old one.
+            changed = self._originals(pod)
+            for group, limits in originals.items():
+                if changed.get(group) != limits:
+                    raise OvertakenError(CgroupFile("memory", group, "memory"))
+
         held = take_step(
-            self.cgroups,
+            JournaledCgroups(self.cgroups, self.journal),
             pod.group,
             grant,
             originals,
             histories,
             now,
             pace=self.pace,
-            record=lambda writes: self.journal.record(writes, self.cgroups),
+            record=record,
         )
         self._histories[pod.uid] = held.histories
         return held
@@ -202,15 +212,15 @@ class MemoryEnforcer:
     def _journaled(self) -> dict[str, list[CgroupFile]]:
         """Return the memory files in the journal, by group, without those of deleted groups."""
         found: dict[str, list[CgroupFile]] = {}
-        identities: dict[str, int | None] = {}
+        gone: dict[tuple[str, int], bool] = {}
         for setting, kept in self.journal.originals.items():
-            group = setting.group
             if setting.controller != "memory":
                 continue
-            if group not in identities:
-                identities[group] = self.cgroups.identity(group)
-            if kept.identity == identities[group]:
-                found.setdefault(group, []).append(setting)
+            group = setting.group, kept.identity
+            if group not in gone:
+                gone[group] = is_gone(self.cgroups, *group)
+            if not gone[group]:
+                found.setdefault(setting.group, []).append(setting)
         return found
 
     def _forget_gone(

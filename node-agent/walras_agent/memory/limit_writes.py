@@ -202,8 +202,10 @@ def _squeeze(cgroups: Cgroups, write: Reclaim) -> None:
     try:
         _set(cgroups, SetLimit(write.group, "hard", min(write.usage, before.hard)))
     finally:
-        _set(cgroups, SetLimit(write.group, "hard", before.hard))
-        _set(cgroups, SetLimit(write.group, "kills", int(before.kills)))
+        try:
+            _set(cgroups, SetLimit(write.group, "hard", before.hard))
+        finally:
+            _set(cgroups, SetLimit(write.group, "kills", int(before.kills)))
 
 
 def _release(text: str) -> tuple[int, int]:

@@ -176,7 +176,7 @@ class NumaEnforcer:
             self._again.failed(name, now)
             self.journal.record(steps, self.cgroups)
             for setting, value in steps:
-                self.cgroups.write(setting, value)
+                self.journal.write(setting, value, self.cgroups)
                 writes.append((setting, value))
             held = self._effective(name)
             if held != nodes:
