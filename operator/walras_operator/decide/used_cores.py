@@ -22,10 +22,11 @@ def used_cores(world: World) -> dict[tuple[str, str], float]:
         status = allocation.status or {}
         granted = {each.pod_uid: (each.namespace, each.name) for each in allocation.spec.grants}
         reported = reported_processors(status)
+        most = MOST_CPUS if reported is None else reported.threads
         for pod in listed(status, "pods"):
             name, cpus = granted.get(str(pod.get("podUID"))), number_at(pod, "usedCpus")
             if name is not None and cpus is not None and cpus >= 0:
-                found[name] = of_cpu.get(node, 1.0) * min(cpus, MOST_CPUS if reported is None else reported.threads)
+                found[name] = of_cpu.get(node, 1.0) * min(cpus, most)
     return found
 
 
