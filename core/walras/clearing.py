@@ -50,7 +50,12 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
         EntitlementError: The entitlements do not form a tree.
         PricingError: The market is too large for the mechanism.
     """
-    plan = with_deadlines(in_canonical_order(snapshot), policy or Policy(), _decide)
+    policy, ordered = policy or Policy(), in_canonical_order(snapshot)
+    if any(job.deadline for job in ordered.jobs):
+        bidding = _admit_and_place(ordered, policy).jobs
+        plan = with_deadlines(ordered, bidding, policy, _decide)
+    else:
+        plan = _decide(ordered, policy)
     return in_order_of(snapshot, plan)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -43,9 +43,9 @@ def job(
     node: str = "one",
     fraction: float = 0.95,
     deadline: Deadline | None = None,
-    **fields: int,
+    **fields: Any,
 ) -> Job:
-    return Job("default", name, user, node, fraction, deadline=deadline, **fields)  # type: ignore[arg-type]
+    return Job("default", name, user, node, fraction, deadline=deadline, **fields)
 
 
 def cluster(
@@ -144,6 +144,37 @@ def test_parts_of_cores_are_reserved() -> None:
 
 
 # Acceptance.
+
+
+def beside(loss: float, needed: float) -> Snapshot:
+    """A job that needs some cores beside a program that takes a part of its throughput."""
+    mine = job("a", "ada", program="solve", deadline=work_for(needed, 0.95 * (1 - loss)))
+    other = job("c", "bob", program="stream")
+    return replace(
+        cluster({"one": 16}, mine, job("b", "ada"), other),
+        penalties={("solve", "stream"): loss},
+    )
+
+
+def test_a_job_that_loses_throughput_beside_others_needs_more_cores_and_ends_in_time() -> None:
+    market = beside(0.25, 6)
+    plan = clear(market)
+    found = outcome_of(plan, "a")
+    assert (found.state, found.needed) == ("Reserved", pytest.approx(6))
+    mine = market.jobs[0]
+    assert mine.deadline
+    ends = forecast(market, Policy(), {identity(mine): mine.deadline.left})
+    assert ends[identity(mine)] <= mine.deadline.seconds * 1.0001
+    ignored = outcome_of(clear(market, Policy(interference=False)), "a")
+    assert ignored.needed < 3
+
+
+def test_what_no_cores_can_do_beside_others_is_out_of_reach() -> None:
+    """A speed of 3.4 takes 4 cores alone; beside the other program, 16 cores reach 3.0."""
+    market = beside(0.25, 6)
+    mine = replace(market.jobs[0], deadline=work_for(4))
+    found = outcome_of(clear(replace(market, jobs=(mine, *market.jobs[1:]))), "a")
+    assert (found.state, found.needed) == ("OutOfReach", math.inf)
 
 
 def test_the_own_jobs_of_a_user_give_way_and_no_others() -> None:

@@ -483,6 +483,70 @@ def test_under_an_auction_the_deadline_is_a_minimum_utility() -> None:
     assert float(auction["utility"]) >= float(auction["minimum"]) > 0
 
 
+# Jobs that lose throughput beside others.
+
+
+def beside_another(hours: float, penalty: str) -> Life:
+    """A job of 3 hours of work on one core beside a program that takes part of its throughput."""
+    times = [{"cores": 1, "seconds": ["10800"]}, {"cores": 20, "seconds": ["1053"]}]
+    known = {"parallelFraction": None, "progress": None, "profile": "solve"}
+    mine, web = deadline_of(hours, **known), job("web", "bob", profile="stream")
+    present = cluster(mine, job("etl", "ada"), web)
+    beside = [{"profile": "stream", "penalty": penalty}]
+    profiles = (
+        profile("solve", measurements=times, penalties=beside),
+        profile("stream", parallelFraction="0.9"),
+    )
+    objects = replace(present.objects, profiles=world(*profiles).objects.profiles)
+    return Life(replace(present, objects=objects), {})
+
+
+def test_a_job_beside_another_is_promised_what_it_then_keeps() -> None:
+    """Alone, 3 h of work in 1.25 h take 3 cores (F 0.95); with a quarter lost, 4.5."""
+    run = beside_another(1.25, "0.25")
+    for _ in range(3):
+        run.step()
+    assert run.on_time()[1] == "Reserved"
+    report = run.report()
+    assert report["expectedFinish"] <= report["time"]
+    assert float(report["neededCores"]) > 4
+
+
+def test_a_job_that_is_too_slow_beside_another_is_said_to_be_late() -> None:
+    run = beside_another(0.75, "0.25")
+    for _ in range(3):
+        run.step()
+    state, reason, message = run.on_time()
+    assert (state, reason) == ("False", "Late")
+    assert "all cores that it can use on n1 are too few" in message
+    alone = beside_another(0.75, "0")
+    for _ in range(3):
+        alone.step()
+    assert alone.on_time()[1] == "Reserved"
+
+
+def test_a_job_that_no_longer_can_end_in_time_with_what_is_reserved_is_late() -> None:
+    """What was promised is kept, within the error of the work left, but it is said to be late."""
+    run = life(1.15, 4, maxCores=6)
+    for _ in range(8):
+        run.step()
+    assert run.on_time()[1] == "Reserved"
+    run.rates["train-0"] *= 0.7
+    told = set()
+    while run.second < 1.15 * HOUR:
+        run.step()
+        report = run.report()
+        state, reason, message = run.on_time()
+        told.add(reason)
+        late = seconds(report["expectedFinish"]) - seconds(report["time"])
+        assert (state == "False") == (late > 0) or abs(late) < 0.05 * HOUR, message
+    assert told == {"Reserved", "Late"}
+
+
+def seconds(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()
+
+
 # Counters are their users' own.
 
 

@@ -28,7 +28,9 @@ def why_not_reserved(outcomes: Sequence[DeadlineOutcome]) -> str:
         return "its bid does not win them beside jobs with larger budgets"
     if "Forecast" in by_state:
         return "this mechanism reserves no cores for deadlines"
-    return "its cores are on the way"
+    if any(each.needed > each.reserved for each in outcomes):
+        return f"the {sum(each.reserved for each in outcomes):.4g} cores reserved no longer suffice"
+    return "its cores are reserved, but its node cannot change now"
 
 
 def way_out(outcomes: Sequence[DeadlineOutcome]) -> str:

@@ -5,7 +5,8 @@ its user's budget pays for before its other jobs, as for ``minCores``. Other use
 prices that this user's demand makes, at which each of them can still buy its share of every node:
 nobody falls below its entitlement (V-C). A deadline is accepted
 
-1. if the cores that the job can use suffice, by the expected work;
+1. if the cores that the job can use suffice, by the expected work and the speedup that it bids
+   with, which contains what it loses beside others;
 2. if the user's budget pays for the cores, at the price to which the reservation itself
    raises them, together with what the user has reserved before (`Budgets.reserve`);
 3. and if the market that is cleared with the reservation gives the job these cores.
@@ -28,11 +29,11 @@ from walras.market.plan import DeadlineOutcome
 from walras.market.snapshot import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from walras.division.deadlines.request import Decide
     from walras.market.plan import Plan
-    from walras.market.snapshot import CoreMechanism, Policy, Snapshot
+    from walras.market.snapshot import CoreMechanism, Job, Policy, Snapshot
 
 
 RESERVING: frozenset[CoreMechanism] = frozenset(
@@ -41,16 +42,20 @@ RESERVING: frozenset[CoreMechanism] = frozenset(
 """Mechanisms under which cores are reserved for deadlines: those that charge budgets for cores."""
 
 
-def with_deadlines(snapshot: Snapshot, policy: Policy, decide: Decide) -> Plan:
+def with_deadlines(
+    snapshot: Snapshot, bidding: Iterable[Job], policy: Policy, decide: Decide
+) -> Plan:
     """Return the plan in which accepted deadlines have their cores, and the outcome of each.
 
     Args:
         snapshot: Snapshot in canonical order.
+        bidding: Jobs that take part in its market, with the parallel fractions that they bid with,
+            by which they also progress: lowered by what they lose beside others.
         policy: Mechanisms.
         decide: Clears a market in which ``deadline.reserved`` is a minimum of cores.
     """
     reach = {node.name: node.cores for node in snapshot.nodes}
-    requests = requests_of(snapshot, reach)
+    requests = requests_of(snapshot, bidding, reach)
     if not requests:
         return decide(snapshot, policy)
     if policy.cores == "Auction":

@@ -14,7 +14,6 @@ from walras.division.deadlines.need import (
     reservation,
     speed_for,
 )
-from walras.market.admission import admit
 from walras.market.snapshot import identity
 from walras.speedup.amdahls_law import speedup_in_hardware
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from walras.market.plan import DeadlineState, Plan
-    from walras.market.snapshot import Policy, Snapshot
+    from walras.market.snapshot import Job, JobKey, Policy, Snapshot
 
     Decide = Callable[[Snapshot, Policy], Plan]
 
@@ -101,28 +100,32 @@ class Answer(NamedTuple):
     sure: bool = False
 
 
-def requests_of(snapshot: Snapshot, cores: Mapping[str, float]) -> list[Request]:
-    """Return the admitted jobs with deadlines in the order of acceptance.
+def requests_of(
+    snapshot: Snapshot, bidding: Iterable[Job], cores: Mapping[str, float]
+) -> list[Request]:
+    """Return the jobs with deadlines in the order of acceptance.
 
     Args:
         snapshot: Snapshot in canonical order.
+        bidding: Jobs that take part in the market, with the parallel fractions that they bid with.
+            A refused job names an entitlement that is not its own, whose deadlines it must not
+            displace.
         cores: Most cores that a job can have of each node, by name.
     """
-    asking = [number for number, job in enumerate(snapshot.jobs) if job.deadline is not None]
-    if not asking:
-        return []
-    # A refused job names an entitlement that is not its own, whose deadlines it must not displace.
-    refused = {(e.namespace, e.name, e.pod, e.node) for e in admit(snapshot).refused}
+    fractions = {identity(job): job.fraction for job in bidding}
     of_job: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
-    for number in asking:
-        job = snapshot.jobs[number]
-        if cores.get(job.node, 0) > 0 and identity(job) not in refused:
+    for number, job in enumerate(snapshot.jobs):
+        takes_part = cores.get(job.node, 0) > 0 and identity(job) in fractions
+        if job.deadline is not None and takes_part:
             of_job[job.namespace, job.name, job.entitlement].append(number)
-    return sorted(_request(snapshot, cores, key, numbers) for key, numbers in of_job.items())
+    return sorted(
+        _request(snapshot, fractions, cores, key, numbers) for key, numbers in of_job.items()
+    )
 
 
 def _request(
     snapshot: Snapshot,
+    fractions: Mapping[JobKey, float],
     cores: Mapping[str, float],
     key: tuple[str, str, str],
     numbers: Iterable[int],
@@ -131,12 +134,12 @@ def _request(
     standing, within_reach, seconds = False, True, math.inf
     for number in numbers:
         job = snapshot.jobs[number]
-        deadline, most = job.deadline, cores[job.node]
+        deadline, most, fraction = job.deadline, cores[job.node], fractions[identity(job)]
         if deadline is None:
             continue
         most = min(most, job.max_cores or most)
-        needed = cores_needed(deadline, job.fraction)
-        likely = cores_for(speed_for(deadline.left, deadline.seconds), job.fraction)
+        needed = cores_needed(deadline, fraction)
+        likely = cores_for(speed_for(deadline.left, deadline.seconds), fraction)
         wanted = reservation(needed, deadline.reserved, most)
         least = (in_thousandths(each, most) for each in (needed, likely))
         parts.append(Part(number, needed, wanted, *least))
@@ -144,7 +147,7 @@ def _request(
         seconds = min(seconds, deadline.seconds)
         # What was promised is kept as long as it is possible at all.
         work = deadline.left - (deadline.error if deadline.reserved else 0.0)
-        fastest = speedup_in_hardware(most, job.fraction)
+        fastest = speedup_in_hardware(most, fraction)
         within_reach = within_reach and speed_for(work, deadline.seconds) <= fastest
     namespace, name, user = key
     rank = not standing, seconds, namespace, name

@@ -304,7 +304,8 @@ def _condition(
     needed = sum(each.needed for each in outcomes)
     when = f"it is expected to finish at {time_of(finish.expected)} {_error(finish)}"
     takes = f"it needs {_cores(needed)} from now on"
-    if all(each.state == "Reserved" or not each.needed for each in outcomes):
+    all_reserved = all(each.state == "Reserved" or not each.needed for each in outcomes)
+    if all_reserved and finish.expected <= job.time + (0 if was_late else VISIBLE_SECONDS):
         return holds("Reserved", f"{takes} and {reserved:.4g} are reserved; {when}")
     why = why_not_reserved(outcomes)
     enough = finish.latest if was_late else finish.expected
