@@ -1,12 +1,12 @@
 """Node pools: what one more node of each would bring, and how many are worth their price.
 
 **The model.** Jobs run where they are, so an empty node brings nothing by itself. It helps once the
-jobs of its pool have spread over it, as they do when pods end and new ones start. The market that
-is solved here has spread them: a pool of n nodes divides its cores among the nodes that have jobs,
-in proportion to what these sell, and each job stays where it is. At n + 1 nodes all of them sell
-(n + 1) / n times as much. Entitlements are shares of the cluster, so budgets grow with it. Core
-credits are left out: they fade, while nodes stay. Pods that wait for a node are not
-counted, since they are what a cluster autoscaler itself looks at.
+jobs of its pool have spread over it, as they do when pods end and new ones start
+(`walras.analysis.pool_spread`). So the market is solved once with the jobs of every pool spread
+over its nodes, and once more with the node added and the jobs of its pool spread over all of them.
+Entitlements are shares of the cluster, so budgets grow with it. Core credits are left out: they
+fade, while nodes stay. Pods that wait for a node are not counted, since they are what a cluster
+autoscaler itself looks at.
 
 **Units.** *Total speedup* is the number of jobs times the system progress (eq. 10), so that a job
 alone on one core counts as 1, and users count as their entitlements say. What a core or a node is
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras.analysis.pool_effects import WITHOUT_VALUES, NodesEffect, UserChange
+from walras.analysis.pool_spread import SpreadPool, spread
 from walras.clearing import in_canonical_order
 from walras.division.auctions import PricingError
 from walras.division.interference import lower_fractions
@@ -41,6 +42,7 @@ from walras.mechanisms.amdahl.market import AmdahlMarket
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from walras.division.sale import Sale
     from walras.market.plan import Plan
     from walras.market.snapshot import Job, Node, Policy, Snapshot
     from walras.numerics.arrays import Floats
@@ -193,59 +195,62 @@ class _Outcome(NamedTuple):
 
 
 class _SpreadMarket:
-    """The market whose pools are spread over their nodes with jobs.
+    """The market once the jobs of every pool have spread over its nodes.
 
     Args:
         snapshot: Snapshot in canonical order.
-        jobs: Admitted jobs that have a node, with the fractions that they bid with; at least one.
+        jobs: Admitted jobs that have a node; at least one.
         policy: Policy that names the mechanism.
     """
 
     def __init__(self, snapshot: Snapshot, jobs: Sequence[Job], policy: Policy) -> None:
-        used = {job.node for job in jobs}
-        selling = snapshot.selling
-        with_jobs = {node.pool for node in selling if node.name in used}
-        nodes = [node for node in selling if node.name in used or node.pool not in with_jobs]
-        cores = np.array([node.cores for node in nodes], np.float64)
         tolerance = min(policy.tolerance, _TOLERANCE)
         self._policy = replace(policy, tolerance=tolerance, memory=None, core_half_life=0.0)
-        self._sale = open_sale(replace(snapshot, nodes=tuple(nodes)), self._policy, jobs)
-        self._market, self._users = self._sale.market, tuple(self._sale.parts)
-        self._pools = np.array([node.pool for node in nodes])[self._sale.units.node]
-        whole = {
-            pool: sum(node.cores for node in selling if node.pool == pool)
-            / cores[[node.pool == pool for node in nodes]].sum()
-            for pool in {node.pool for node in nodes}
+        self._snapshot = snapshot
+        nodes: dict[str, list[Node]] = {}
+        for node in snapshot.selling:
+            nodes.setdefault(node.pool, []).append(node)
+        pool_of = {node.name: node.pool for node in snapshot.selling}
+        on_pool: dict[str, list[Job]] = {pool: [] for pool in nodes}
+        for job in jobs:
+            on_pool[pool_of[job.node]].append(job)
+        self._spread = {
+            pool: spread(SpreadPool(tuple(nodes[pool]), tuple(on_pool[pool])), len(nodes[pool]))
+            for pool in sorted(nodes)
         }
-        self._spread = np.array([whole[pool] for pool in self._pools])
-        self._idle = {node.pool for node in selling} - with_jobs
-        self._known: dict[tuple[str, float], _Outcome] = {}
+        self._jobs = len(jobs)
+        self._present = self._sale(self._spread)
+        self._users = tuple(self._present.parts)
+        self._known: dict[tuple[str, int], _Outcome] = {}
 
     def effect(self, pool: NodePool, nodes: int) -> NodesEffect:
         """Return the effect of another number of nodes in a pool."""
-        now, then = self._at(pool, 1.0), self._at(pool, nodes / pool.nodes)
+        now, then = self._with(pool, pool.nodes), self._with(pool, nodes)
         change = then.progress - now.progress
-        worth = self._market.budgets / self._market.budgets.sum() * (then.utility - now.utility)
+        budgets = self._present.market.budgets
+        worth = budgets / budgets.sum() * (then.utility - now.utility)
         relative = np.divide(
             then.utility, now.utility, out=np.ones(len(worth)), where=now.utility > 0
         )
         relative -= 1
         return NodesEffect(
             change / now.progress if now.progress else 0.0,
-            change * self._market.jobs,
+            change * self._jobs,
             self._most(worth, relative),
             self._most(-worth, relative),
         )
 
     def core_value(self, pool: NodePool) -> float:
         """Return the total speedup that a core adds to a pool: the derivative."""
-        above, below = self._at(pool, 1 + _STEP), self._at(pool, 1 - _STEP)
-        change = (above.progress - below.progress) * self._market.jobs
+        if not self._spread[pool.name].jobs:
+            return 0.0
+        above, below = self._scaled(pool, 1 + _STEP), self._scaled(pool, 1 - _STEP)
+        change = (above.progress - below.progress) * self._jobs
         return change / (2 * _STEP * pool.cores)
 
     def speedup(self, pool: NodePool, nodes: int) -> float:
         """Return the total speedup with a number of nodes in a pool."""
-        return self._at(pool, nodes / pool.nodes).progress * self._market.jobs
+        return self._with(pool, nodes).progress * self._jobs
 
     def _most(self, worth: Floats, relative: Floats) -> tuple[UserChange, ...]:
         """Return the users with the largest positive worth, unless it is too little to name."""
@@ -254,24 +259,44 @@ class _SpreadMarket:
         return tuple(
             UserChange(self._users[user], float(relative[user]), float(worth[user] / total))
             for user in order.tolist()
-            if worth[user] > 0 and worth[user] >= least
+            if worth[user] > max(least, _TOLERANCE)
         )
 
-    def _at(self, pool: NodePool, factor: float) -> _Outcome:
-        """Return the outcome with a pool of ``factor`` times as many nodes.
+    def _with(self, pool: NodePool, nodes: int) -> _Outcome:
+        """Return the outcome with a number of nodes in a pool.
 
         Raises:
             PricingError: The market is too large for the mechanism.
             _UnsolvedError: The market has no equilibrium that could be found.
         """
-        key = (pool.name, factor) if factor != 1.0 and pool.name not in self._idle else ("", 1.0)
+        now = self._spread[pool.name]
+        present = nodes == pool.nodes or not now.jobs
+        key = ("", 0) if present else (pool.name, nodes)
         if key not in self._known:
-            scale = self._spread * np.where(self._pools == key[0], factor, 1.0)
-            self._known[key] = self._solve(scale)
+            changed = {} if present else {pool.name: spread(now, nodes)}
+            sale = self._sale({**self._spread, **changed}) if changed else self._present
+            self._known[key] = self._solve(sale, np.ones(len(sale.units.market.capacities)))
         return self._known[key]
 
-    def _solve(self, scale: Floats) -> _Outcome:
-        units, now = self._sale.units, self._sale.units.market
+    def _scaled(self, pool: NodePool, factor: float) -> _Outcome:
+        """Return the outcome with a pool whose nodes have ``factor`` times as many cores."""
+        pools = np.array([each.pool for of in self._spread.values() for each in of.nodes])
+        here = (pools == pool.name)[self._present.units.node]
+        return self._solve(self._present, np.where(here, factor, 1.0))
+
+    def _sale(self, pools: Mapping[str, SpreadPool]) -> Sale:
+        """Open the sale with the nodes and jobs of pools.
+
+        Jobs bid with fractions that are lowered by what they lose beside the others there.
+        """
+        nodes = tuple(node for pool in pools.values() for node in pool.nodes)
+        jobs = [job for pool in pools.values() for job in pool.jobs]
+        penalties = self._snapshot.penalties if self._policy.interference else {}
+        snapshot = replace(self._snapshot, nodes=nodes)
+        return open_sale(snapshot, self._policy, lower_fractions(jobs, penalties).jobs)
+
+    def _solve(self, sale: Sale, scale: Floats) -> _Outcome:
+        units, now = sale.units, sale.units.market
         capacities = now.capacities * scale
         market = AmdahlMarket(
             now.budgets * (capacities.sum() / now.capacities.sum()),
@@ -281,14 +306,14 @@ class _SpreadMarket:
             now.fraction,
             now.work,
         )
-        bounds = self._sale.bounds_of_units
+        bounds = sale.bounds_of_units
         fitting = bounds_of(market, bounds.own, bounds.least, bounds.most, self._policy.least_part)
-        priced = price(market, fitting, self._policy, self._sale.auctioned, self._sale.limits)
+        priced = price(market, fitting, self._policy, sale.auctioned, sale.limits)
         if not priced.converged:
             raise _UnsolvedError
-        cores = np.minimum(units.of_jobs(priced.cores), self._sale.bounds.most)
-        utility = metrics.utilities_in_hardware(self._market, cores)
-        budgets = self._market.budgets
+        cores = np.minimum(units.of_jobs(priced.cores), sale.bounds.most)
+        utility = metrics.utilities_in_hardware(sale.market, cores)
+        budgets = sale.market.budgets
         return _Outcome(utility, float(budgets @ utility / budgets.sum()))
 
 
@@ -298,8 +323,7 @@ def _spread_market(snapshot: Snapshot, policy: Policy) -> _SpreadMarket | None:
     running = [job for job in admit(snapshot).jobs if job.node]
     if not running or policy.cores in WITHOUT_VALUES:
         return None
-    penalties = snapshot.penalties if policy.interference else {}
-    return _SpreadMarket(snapshot, lower_fractions(running, penalties).jobs, policy)
+    return _SpreadMarket(snapshot, running, policy)
 
 
 def _unmet_memory(snapshot: Snapshot, plan: Plan) -> dict[str, int] | None:
