@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from walras_api.kinds import NAMESPACED
 from walras_api.parse import ResourceError, describe
+from walras_cli.kubectl_lists import printed_by_kubectl
 from walras_service.yaml_documents import YamlError, documents_in, line_of
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _documents(
 ) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Yield the documents of one file with their places, those of lists one by one."""
     try:
-        documents = documents_in(text)
+        documents = printed_by_kubectl(text) or documents_in(text)
     except YamlError as error:
         problems.append(f"{file}: {error}")
         return
@@ -134,9 +135,15 @@ def _duplicates(found: Sequence[Located[T]]) -> list[str]:
         kind, metadata = each.document["kind"], each.document["metadata"]
         namespace = metadata.get("namespace", "default") if kind in NAMESPACED else ""
         earlier = first.setdefault((kind, namespace, metadata["name"]), each)
-        if earlier is not each:
+        if earlier is not each and not _same(earlier.document, each.document):
             problems.append(
                 f"{each.origin}: metadata.name: is used twice (first in {earlier.file}); "
                 f"remove or rename one"
             )
     return problems
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two documents are of one object of a cluster, which several lists contain."""
+    uid = one["metadata"].get("uid")
+    return bool(uid) and uid == other["metadata"].get("uid")

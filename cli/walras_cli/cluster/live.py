@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from walras_api.contract import GROUP
 from walras_api.market import MarketStatus
 from walras_cli.cluster.asking import leases_of
 from walras_cli.cluster.connection import CONNECTIONS
@@ -15,13 +16,62 @@ from walras_operator.watch.kinds import Scope
 from walras_operator.watch.mirror import Mirror
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
-from walras_service.kinds import WORKLOADS
+from walras_service.kinds import NAMESPACES, NODES, PODS, WORKLOADS, Kind
 from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
     from walras_cli.cluster.connection import Cluster
     from walras_operator.decide.world import World
     from walras_operator.watch.kinds import Watched
+
+
+QUOTAS = Kind("", "v1", "resourcequotas", namespaced=True)
+CLUSTER_QUEUES = Kind("kueue.x-k8s.io", "v1beta1", "clusterqueues")
+LOCAL_QUEUES = Kind("kueue.x-k8s.io", "v1beta1", "localqueues", namespaced=True)
+
+_NEEDED = (NODES, PODS, NAMESPACES)
+_OPTIONAL = (QUOTAS, CLUSTER_QUEUES, LOCAL_QUEUES)
+
+
+def knows_walras(cluster: Cluster) -> bool:
+    """Return whether a cluster serves kinds of Walras.
+
+    Raises:
+        ApiError: It cannot be asked.
+    """
+    try:
+        cluster.get(f"/apis/{GROUP}")
+    except ApiError as error:
+        if error.reason not in {"missing", "forbidden"}:
+            raise
+        return error.reason == "forbidden"
+    return True
+
+
+def documents_of_cluster(cluster: Cluster) -> list[dict[str, Any]]:
+    """Return nodes, pods and namespaces of any cluster, and quotas and queues as far as it has any.
+
+    Raises:
+        Failure: Nodes, pods or namespaces may not be listed.
+        ApiError: The cluster cannot be asked.
+    """
+
+    def ask(kind: Kind) -> list[dict[str, Any]]:
+        try:
+            return list(cluster.every(kind))
+        except ApiError as error:
+            if kind in _OPTIONAL and error.reason in {"missing", "forbidden"}:
+                return []
+            if error.reason != "forbidden":
+                raise
+            raise Failure(
+                f"{cluster.host}: you have no right to list {kind.resource} in all namespaces; ask "
+                f"an administrator for it, or for the output of `kubectl get nodes,pods,ns -A -o "
+                f"yaml` to use with -f"
+            ) from error
+
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        return [each for found in pool.map(ask, (*_NEEDED, *_OPTIONAL)) for each in found]
 
 
 def world_of(cluster: Cluster) -> World:

@@ -10,7 +10,8 @@ from walras_api import cluster, kinds
 from walras_api.assembly import MOST_NAMED, Objects
 from walras_api.contract import MARKET_NAME
 from walras_api.market_job import TargetRef
-from walras_cli.what_if.documents import Documents, documents_of
+from walras_cli.what_if.documents import Documents, documents_from, documents_of
+from walras_cli.what_if.owners import controllers_in
 from walras_operator.decide.conditions import Problem
 from walras_operator.decide.credits.account import account_now
 from walras_operator.decide.deadlines.follow import follow, with_deadlines
@@ -21,9 +22,11 @@ from walras_operator.decide.last_decision import (
     names_of_entitlements,
 )
 from walras_operator.decide.validation import validate
+from walras_operator.decide.workload_jobs import workload_jobs
 from walras_operator.decide.world import World, reference_of
 from walras_service.failures import BadInput, Failure
 from walras_service.times import rfc3339
+from walras_view.facts import NOT_ASKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from walras_cli.cluster.options import Target
     from walras_operator.decide.deadlines.follow import FollowedJob
     from walras_operator.decide.validation import Validated
+    from walras_view.facts import Use
 
 T = TypeVar("T", bound="kinds.Resource | cluster.NodeObject | cluster.Pod | cluster.Namespace")
 
@@ -115,9 +119,11 @@ def situation_of_documents(documents: Documents, names: str, cores: int | None) 
     Raises:
         BadInput: Some documents cannot be used; it has a line for each.
     """
-    objects = documents.objects
+    objects = with_jobs_of_labels(documents)
     if not objects.jobs:
-        raise BadInput(f"{names}: contains no MarketJob; add the jobs that share the cores")
+        raise WithoutMarketError(
+            f"{names}: contains no MarketJob; add the jobs that share the cores", documents
+        )
     if cores is not None:
         objects = on_one_node(objects, cores)
     agents = frozenset(node.metadata.name for node in objects.nodes)
@@ -126,6 +132,37 @@ def situation_of_documents(documents: Documents, names: str, cores: int | None) 
     if unusable := tuple(_unusable(validated)):
         raise BadInput(*(f"{names}: {each}" for each in unusable))
     return _situation_of(world, validated)
+
+
+class WithoutMarketError(BadInput):
+    """A cluster has no jobs in a market, since it has never heard of Walras.
+
+    Args:
+        problem: What is missing, and the way out.
+        documents: The objects that the cluster has.
+        use: What its pods use, as far as that is known.
+    """
+
+    def __init__(self, problem: str, documents: Documents, use: Use = NOT_ASKED) -> None:
+        super().__init__(problem)
+        self.documents, self.use = documents, use
+
+
+def with_jobs_of_labels(documents: Documents) -> Objects:
+    """Return the objects of documents with the MarketJobs that the operator would make for labels.
+
+    MarketJobs that are there already stay as they are.
+    """
+    objects = documents.objects
+    objects = replace(objects, controllers=controllers_in(documents.written, objects.pods))
+    world = World(now="", objects=objects, markets=documents.markets)
+    there = {reference_of(each) for each in objects.jobs}
+    made = [
+        kinds.MarketJob.model_validate(each.document)
+        for each in workload_jobs(world, objects.rules).writes
+        if each.document is not None and each.object not in there
+    ]
+    return replace(objects, jobs=[*objects.jobs, *made])
 
 
 def on_one_node(objects: Objects, cores: int) -> Objects:
@@ -317,20 +354,32 @@ def _changed_dump(
     changes: Documents,
     cores: int | None,
 ) -> ChangedCluster:
-    now = situation_of_documents(whole, _names(dumps), cores)
     if not files:
-        return ChangedCluster(now)
+        return ChangedCluster(situation_of_documents(whole, _names(dumps), cores))
+    now = None
+    if with_jobs_of_labels(whole).jobs:
+        now = situation_of_documents(whole, _names(dumps), cores)
     changed = replace(whole, objects=overlaid(whole.objects, changes))
     return ChangedCluster(situation_of_documents(changed, _names([*dumps, *files]), cores), now)
 
 
 def _world(target: Target, files: Sequence[Path]) -> World:
     from walras_cli.cluster.connection import connected
-    from walras_cli.cluster.live import world_of
+    from walras_cli.cluster.live import documents_of_cluster, knows_walras, world_of
+    from walras_cli.cluster.use import use_of
 
     try:
         with connected(target) as cluster:
+            if not files and not knows_walras(cluster):
+                raise WithoutMarketError(
+                    f"{cluster.host}: the cluster has no kinds of Walras; install it, or drop the "
+                    f"options that need MarketJobs",
+                    documents_from(documents_of_cluster(cluster)),
+                    use_of(cluster, ""),
+                )
             return world_of(cluster)
+    except WithoutMarketError:
+        raise
     except Failure as error:
         if not files:
             raise type(error)(

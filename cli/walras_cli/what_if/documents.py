@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from walras_api import cluster, kinds
 from walras_api.assembly import Objects
 from walras_api.cluster import CLUSTER_KINDS, Workload
-from walras_api.contract import API_VERSION, MARKET_NAME
-from walras_api.parse import parse_object
+from walras_api.contract import API_VERSION, JOB_LABEL, MARKET_NAME
+from walras_api.parse import ResourceError, parse_object
 from walras_cli.documents import InputError, read
 from walras_service.failures import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -30,11 +30,13 @@ class Documents:
         objects: Objects by kind, with the rules of the Market, or the default rules.
         markets: The Market that is used, if there is one.
         ignored: Number of objects of each kind that is not used.
+        written: All documents, also those of other kinds.
     """
 
     objects: Objects
     markets: tuple[kinds.Market, ...]
     ignored: Counter[str] = field(default_factory=Counter)
+    written: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def rules(self) -> kinds.MarketSpec | None:
@@ -54,21 +56,54 @@ def documents_of(files: Iterable[Path]) -> Documents:
     Raises:
         BadInput: they cannot be read, or used.
     """
-    ignored: Counter[str] = Counter()
-
-    def parsed(document: object) -> object:
-        head = document if isinstance(document, dict) else {}
-        kind = str(head.get("kind"))
-        is_workload = CLUSTER_KINDS.get((str(head.get("apiVersion")), kind)) is Workload
-        found = None if is_workload else parse_object(document)
-        ignored[kind] += found is None
-        return found
-
+    sorting = _Sorting()
     try:
-        found = [each.resource for each in read(files, parsed)]
+        found = [each.resource for each in read(files, sorting.parsed)]
     except InputError as error:
         raise BadInput(*error.problems) from error
-    return replace(sorted_by_kind(found), ignored=ignored)
+    return sorting.documents(found)
+
+
+def documents_from(written: Iterable[Mapping[str, Any]]) -> Documents:
+    """Sort the documents that an API server gave by kind; it counts those that are not valid."""
+    sorting = _Sorting()
+    found = []
+    for each in written:
+        try:
+            found.append(sorting.parsed(each))
+        except ResourceError:
+            sorting.ignored[f"invalid {each.get('kind')}"] += 1
+    return sorting.documents([each for each in found if each is not None])
+
+
+class _Sorting:
+    """Parses documents one by one, and keeps them all."""
+
+    def __init__(self) -> None:
+        self.ignored: Counter[str] = Counter()
+        self._written: list[Mapping[str, Any]] = []
+
+    def parsed(self, document: object) -> object:
+        """Return an object; None of a kind, or a workload without a label, that is not used."""
+        head = document if isinstance(document, dict) else {}
+        self._written.append(head)
+        kind = str(head.get("kind"))
+        found = None if _is_unlabelled_workload(head) else parse_object(document)
+        self.ignored[kind] += found is None
+        return found
+
+    def documents(self, found: Sequence[object]) -> Documents:
+        """Return what was found with everything that was written."""
+        return replace(
+            sorted_by_kind(found), ignored=self.ignored, written=tuple(self._written)
+        )
+
+
+def _is_unlabelled_workload(document: Mapping[str, Any]) -> bool:
+    kind = CLUSTER_KINDS.get((str(document.get("apiVersion")), str(document.get("kind"))))
+    metadata = document.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return kind is Workload and not (isinstance(labels, dict) and JOB_LABEL in labels)
 
 
 def sorted_by_kind(found: Sequence[object]) -> Documents:
@@ -94,6 +129,7 @@ def sorted_by_kind(found: Sequence[object]) -> Documents:
         nodes=those(cluster.NodeObject),
         pods=those(cluster.Pod),
         namespaces=those(cluster.Namespace),
+        workloads=those(Workload),
         rules=markets[0].spec if markets else kinds.MarketSpec(),
     )
     return Documents(objects, markets)

@@ -14,6 +14,7 @@ from walras_service.failures import BadInput
 
 if TYPE_CHECKING:
     from walras_cli.cluster.options import Target
+    from walras_cli.what_if.first_look.population import Shares
 
 
 @click.command("what-if", short_help="Show who would get what under other rules, shares or jobs.")
@@ -76,6 +77,28 @@ if TYPE_CHECKING:
     metavar="N",
     help="Put all jobs on one node with N cores and ignore Nodes and Pods.",
 )
+@click.option(
+    "--users-by",
+    metavar="WHAT",
+    help="Of a cluster without Walras: who is a user: namespace, kueue, label:KEY or "
+    "annotation:KEY.  [default: namespace]",
+)
+@click.option(
+    "--shares",
+    type=click.Choice(["equal", "requests", "quota"]),
+    help="Of a cluster without Walras: the shares of users.  [default: equal]",
+)
+@click.option(
+    "--speedups",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Of a cluster without Walras: parallel fractions, one a line, such as vision/train: 0.93.",
+)
+@click.option(
+    "--prometheus",
+    metavar="URL",
+    help="Of a cluster without Walras: the Prometheus that knows what its pods use.",
+)
 @cluster_options
 @output_option()
 def what_if(
@@ -90,6 +113,10 @@ def what_if(
     sensitivity: bool,
     node_pools: bool,
     cores: int | None,
+    users_by: str | None,
+    shares: Shares | None,
+    speedups: Path | None,
+    prometheus: str | None,
     target: Target,
     output: Form,
 ) -> None:
@@ -104,8 +131,13 @@ def what_if(
     Entitlement, MarketJob, SpeedupProfile, Market, Node, Pod and Namespace documents, as kubectl
     prints them.
 
+    A cluster that has never heard of Walras will do: its namespaces are the users then, and what
+    they would have is compared with plain Kubernetes and with fixed quotas, as ranges over what is
+    not known of speedups.
+
     \b
     Examples:
+      kubectl get nodes,pods,ns -A -o yaml | walras what-if -f -
       walras what-if
       walras what-if -f more-shares.yaml
       walras what-if -f more-shares.yaml -m all -o json
@@ -123,13 +155,32 @@ def what_if(
             "--live reads a cluster, and --from and --cores use documents; drop one of them"
         )
     from walras_cli.output import show
-    from walras_cli.what_if.changes import ChangedCluster
+    from walras_cli.what_if.changes import ChangedCluster, WithoutMarketError
     from walras_cli.what_if.comparison import Comparison, MechanismOptions
     from walras_cli.what_if.plan_tables import WhatIfPage
 
     if sensitivity and (len(mechanisms) > 1 or "all" in mechanisms):
         raise BadInput("--sensitivity needs one mechanism; give -m once, and not all")
-    source = ChangedCluster.of([*files, *more], dumps, cores, target, live=live)
+    of_others = bool(mechanisms or memory or colocation or sensitivity or node_pools)
+    about_users = bool(users_by or shares or speedups or prometheus)
+    try:
+        source = ChangedCluster.of([*files, *more], dumps, cores, target, live=live)
+    except WithoutMarketError as found:
+        if of_others or cores is not None:
+            raise
+        from walras_cli.what_if.first_look.look import first_look
+
+        again = " ".join(["walras what-if", *(f"-f {each}" for each in (*dumps, *files, *more))])
+        page = first_look(
+            found.documents, found.use, users_by, shares, speedups, prometheus, again
+        )
+        show(page, output)
+        return
+    if about_users:
+        raise BadInput(
+            "--users-by, --shares, --speedups and --prometheus are for clusters without MarketJobs; "
+            "here Entitlements, MarketJobs and SpeedupProfiles say it; drop these options"
+        )
     compare_all = source.whole_and_live and not sensitivity
     options = MechanismOptions(
         mechanisms or (("all",) if compare_all else ()),

@@ -1,0 +1,155 @@
+"""Pure: the cores of pods today, under fixed quotas, and in the market, while all pods are busy.
+
+Today means plain Kubernetes: the kernel divides a node's time by the weights that the kubelet gives
+groups for their requests, and what one cannot use goes to the others (weighted max-min fairness).
+With fixed quotas, every user has its share of every node and lends nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from walras.clearing import clear
+from walras.market.snapshot import Entitlement, Job, Snapshot
+from walras.numerics.segments import group
+from walras.numerics.water_filling import water_fill
+from walras_api.assembly import policy_of
+from walras_api.market import MarketSpec
+
+if TYPE_CHECKING:
+    from walras.numerics.arrays import Floats, Integers
+    from walras.numerics.segments import Grouping
+    from walras_cli.what_if.first_look.population import Population
+
+WEIGHT_OF_CORE = 1024.0
+LEAST_WEIGHT = 2.0
+"""Weights in ``cpu.shares``: of a request of one CPU, and of one of nothing."""
+
+WANTS_MORE = 0.8
+"""Part of what it could have that a pod uses if it would use more."""
+
+
+class Columns(NamedTuple):
+    """The pods of a population as arrays of shape (k,)."""
+
+    user: Integers
+    node: Integers
+    weight: Floats
+    limit: Floats
+    quality: Integers
+
+    @classmethod
+    def of(cls, population: Population) -> Columns:
+        """Return the columns of a population's pods."""
+        pods = population.pods
+        order = ("Guaranteed", "Burstable", "BestEffort")
+        weight = [max(LEAST_WEIGHT, math.floor(pod.request * WEIGHT_OF_CORE)) for pod in pods]
+        return cls(
+            np.array([pod.user for pod in pods], np.int64),
+            np.array([pod.node for pod in pods], np.int64),
+            np.array(weight, np.float64),
+            np.array([pod.limit for pod in pods], np.float64),
+            np.array([order.index(pod.quality) for pod in pods], np.int64),
+        )
+
+
+def plain_kubernetes(population: Population, most: Floats) -> Floats:
+    """Return the cores of pods on nodes that the kernel divides by requests, shape (k,).
+
+    As the kubelet lays out control groups: Guaranteed pods beside a group of all Burstable pods,
+    whose weight is the sum of theirs, and one of all BestEffort pods, whose weight is the least.
+
+    Args:
+        population: The pods.
+        most: Most cores that each pod uses, shape (k,).
+    """
+    at = Columns.of(population)
+    nodes = len(population.nodes)
+    # Members of the upper level are pods, or the group of a quality on a node.
+    member = np.where(at.quality == 0, np.arange(len(at.node)), 0)
+    grouped = at.quality > 0
+    member[grouped] = len(at.node) + 2 * at.node[grouped] + at.quality[grouped] - 1
+    names, member = np.unique(member, return_inverse=True)
+    where = np.zeros(len(names), np.int64)
+    where[member] = at.node
+    weight = np.bincount(member, at.weight, len(names))
+    weight[(names >= len(at.node)) & ((names - len(at.node)) % 2 == 1)] = LEAST_WEIGHT
+    wants = np.bincount(member, most, len(names))
+    room = np.array([node.cores for node in population.nodes])
+    upper = _divided(weight, wants, room, group(where, nodes))
+    return _divided(at.weight, most, upper, group(member, len(names)))
+
+
+def fixed_quotas(population: Population, most: Floats) -> Floats:
+    """Return the cores of pods where every user has its share of every node alone, shape (k,).
+
+    A user's pods on a node divide its share by their weights.
+
+    Args:
+        population: The pods.
+        most: Most cores that each pod uses, shape (k,).
+    """
+    at = Columns.of(population)
+    part = np.array(population.shares, np.float64)
+    part /= part.sum()
+    pairs, pair = np.unique(at.user * len(population.nodes) + at.node, return_inverse=True)
+    user, node = np.divmod(pairs, len(population.nodes))
+    room = part[user] * np.array([each.cores for each in population.nodes])[node]
+    return _divided(at.weight, most, room, group(pair, len(pairs)))
+
+
+def _divided(weight: Floats, most: Floats, room: Floats, groups: Grouping) -> Floats:
+    return water_fill(weight, np.zeros(len(weight)), most, room, groups)
+
+
+def wanted(population: Population) -> Floats:
+    """Return the most cores that each pod would use, shape (k,).
+
+    That is its limit; of a pod whose use is known, and far below what it could have today, it is
+    what it uses.
+    """
+    at = Columns.of(population)
+    today = plain_kubernetes(population, at.limit)
+    used = np.array([math.nan if pod.used is None else pod.used for pod in population.pods])
+    idle = used < WANTS_MORE * today
+    return np.where(idle, np.minimum(np.maximum(used, 1e-3), at.limit), at.limit)
+
+
+def market(population: Population, fractions: Floats) -> Floats:
+    """Return the cores of pods in the market by the rules that a new Market has, shape (k,).
+
+    A job's limit is the most that it can use, in whole cores, as a MarketJob would say it.
+
+    Args:
+        population: The pods.
+        fractions: Parallel fraction of each pod's job, shape (k,).
+    """
+    namespaces: list[set[str]] = [set() for _ in population.users]
+    for pod in population.pods:
+        namespaces[pod.user].add(pod.namespace)
+    entitlements = tuple(
+        Entitlement(name, share, namespaces=frozenset(admitted))
+        for name, share, admitted in zip(
+            population.users, population.shares, namespaces, strict=True
+        )
+    )
+    jobs = tuple(
+        Job(
+            namespace=pod.namespace,
+            name=f"{population.jobs[pod.job].kind}/{population.jobs[pod.job].name}",
+            entitlement=population.users[pod.user],
+            node=population.nodes[pod.node].name,
+            fraction=float(fraction),
+            max_cores=None if math.isinf(pod.limit) else math.ceil(pod.limit),
+            pod=pod.name,
+            requested=pod.request,
+            floor=pod.request,
+        )
+        for pod, fraction in zip(population.pods, fractions, strict=True)
+    )
+    plan = clear(Snapshot(entitlements, population.nodes, jobs), policy_of(MarketSpec()))
+    held = {(grant.namespace, grant.pod): grant.held for grant in plan.grants}
+    return np.array([held.get((pod.namespace, pod.name), 0.0) for pod in population.pods])

@@ -1,0 +1,297 @@
+"""Pure: what users would have today, under fixed quotas and in the market, as ranges.
+
+How much cores speed jobs up is unknown in a cluster that has never measured it. So the market is
+cleared under many assumptions, and what is told is what holds under all of them: parallel fractions
+of 0.5, of 0.9 and of 0.99 for all, and every combination in which one of two users has 0.5 and the
+other 0.99. A gain that is one under some of these and a loss under others is unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from walras_cli.what_if.first_look.divisions import fixed_quotas, market, plain_kubernetes, wanted
+from walras_view.documents import number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from walras.numerics.arrays import Bools, Floats, Integers
+    from walras_cli.what_if.first_look.population import Population
+    from walras_cli.what_if.owners import Workload
+
+LEAST_FRACTION, USUAL_FRACTION, MOST_FRACTION = 0.5, 0.9, 0.99
+
+NO_CHANGE = 0.005
+"""Part of a speed, or cores, that are printed as nothing."""
+
+STARVING = 0.1
+"""Cores with less than which a pod that would use more hardly runs."""
+
+
+class Range(NamedTuple):
+    """The least and the most of a figure under all assumptions."""
+
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Floats) -> Range:
+        """Return the range of some values."""
+        return cls(float(values.min()), float(values.max()))
+
+    @property
+    def middle(self) -> float:
+        """Half of the way from the least to the most."""
+        return (self.least + self.most) / 2
+
+    @property
+    def has_a_sign(self) -> bool:
+        """Whether it is not above 0 under some assumptions and below 0 under others."""
+        return self.least >= -NO_CHANGE or self.most <= NO_CHANGE
+
+    def document(self) -> dict[str, Any] | None:
+        """Return it for scripts; None if not even its sign is known."""
+        return (
+            {"least": number(self.least), "most": number(self.most)} if self.has_a_sign else None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UserOutlook:
+    """What a user has today, and would have.
+
+    Attributes:
+        name: Its name.
+        part: Part of the cluster that its share is worth.
+        entitled: Cores that this part is.
+        pods: Number of its pods.
+        today: Cores of its pods on plain Kubernetes.
+        quotas: Cores of its pods under fixed quotas.
+        market: Cores of its pods in the market.
+        quotas_gain: Part by which fixed quotas speed its jobs up, compared with today.
+        market_gain: Part by which the market speeds its jobs up, compared with today.
+        starving_today: Pods that hardly run today.
+        starving_then: Pods that would hardly run in the market, at the worst.
+    """
+
+    name: str
+    part: float
+    entitled: float
+    pods: int
+    today: float
+    quotas: float
+    market: Range
+    quotas_gain: Range
+    market_gain: Range
+    starving_today: int
+    starving_then: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutlook:
+    """What a job has today, and would have.
+
+    Attributes:
+        workload: The job.
+        user: Name of its user.
+        pods: Number of its pods.
+        requested: CPUs that they request.
+        today: Cores of its pods on plain Kubernetes.
+        market: Cores of its pods in the market.
+        gain: Part by which the market speeds its pods up, compared with today.
+        starving_today: Pods that hardly run today.
+        starving_then: Pods that would hardly run in the market, at the worst.
+    """
+
+    workload: Workload
+    user: str
+    pods: int
+    requested: float
+    today: float
+    market: Range
+    gain: Range
+    starving_today: int
+    starving_then: int
+
+
+class Loan(NamedTuple):
+    """Cores of a user's share of nodes that another user has."""
+
+    lender: str
+    borrower: str
+    cores: Range
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a cluster has today, and would have.
+
+    Attributes:
+        population: Its users and pods.
+        users: Outlook of each user, those with the most pods today first.
+        jobs: Outlook of each job, the largest change of cores first.
+        loans: Loans that are there under all assumptions, the largest first.
+        assumptions: Number of assumptions on parallel fractions.
+        known: Number of jobs whose parallel fraction is known.
+        use_known: Number of pods whose use is known.
+    """
+
+    population: Population
+    users: tuple[UserOutlook, ...]
+    jobs: tuple[JobOutlook, ...]
+    loans: tuple[Loan, ...]
+    assumptions: int
+    known: int
+    use_known: int
+
+
+def outlook_of(population: Population) -> Outlook:
+    """Clear the market of a population under all assumptions."""
+    wants = wanted(population)
+    fractions = list(assumptions(population))
+    today, quotas = plain_kubernetes(population, wants), fixed_quotas(population, wants)
+    held = np.array([market(population, each) for each in fractions])
+    users = np.array([pod.user for pod in population.pods])
+    jobs = np.array([pod.job for pod in population.pods])
+    runs = _Runs(population, wants, np.array(fractions), today, quotas, held, users, jobs)
+    known = {pod.job for pod in population.pods if pod.fraction is not None}
+    return Outlook(
+        population,
+        tuple(sorted(map(runs.user, range(len(population.users))), key=_by_pods)),
+        tuple(sorted(map(runs.job, range(len(population.jobs))), key=_by_change)),
+        runs.loans(),
+        len(fractions),
+        len(known),
+        sum(pod.used is not None for pod in population.pods),
+    )
+
+
+def _by_pods(user: UserOutlook) -> tuple[float, str]:
+    return -max(user.today, user.market.most), user.name
+
+
+def _by_change(job: JobOutlook) -> tuple[float, Workload]:
+    return -abs(job.market.middle - job.today), job.workload
+
+
+def assumptions(population: Population) -> Iterator[Floats]:
+    """Yield a parallel fraction for each pod, under one assumption after the other.
+
+    Users are numbered in binary, and each digit divides them into two halves: any two users differ
+    in some digit. Known fractions are kept.
+    """
+    pods = population.pods
+    known = np.array([np.nan if pod.fraction is None else pod.fraction for pod in pods])
+    user = np.array([pod.user for pod in pods])
+    unknown = np.isnan(known)
+    if not unknown.any():
+        yield known
+        return
+    for each in (LEAST_FRACTION, USUAL_FRACTION, MOST_FRACTION):
+        yield np.where(unknown, each, known)
+    for digit in range((len(population.users) - 1).bit_length()):
+        low = (user >> digit) % 2 == 0
+        for half in (low, ~low):
+            yield np.where(unknown, np.where(half, LEAST_FRACTION, MOST_FRACTION), known)
+
+
+class _Runs(NamedTuple):
+    """Divisions of a population: today's, fixed quotas', and the market's by assumption.
+
+    Attributes:
+        population: The population of k pods.
+        wants: Most cores that each pod uses, shape (k,).
+        fractions: Parallel fractions, shape (assumptions, k).
+        today: Cores of pods on plain Kubernetes, shape (k,).
+        quotas: Cores of pods under fixed quotas, shape (k,).
+        held: Cores of pods in the market, shape (assumptions, k).
+        users: User of each pod, shape (k,).
+        jobs: Job of each pod, shape (k,).
+    """
+
+    population: Population
+    wants: Floats
+    fractions: Floats
+    today: Floats
+    quotas: Floats
+    held: Floats
+    users: Integers
+    jobs: Integers
+
+    def user(self, number: int) -> UserOutlook:
+        mine = self.users == number
+        part = self.population.shares[number] / sum(self.population.shares)
+        return UserOutlook(
+            self.population.users[number],
+            part,
+            part * self.population.cores,
+            int(mine.sum()),
+            float(self.today[mine].sum()),
+            float(self.quotas[mine].sum()),
+            Range.of(self.held[:, mine].sum(axis=1)),
+            self._gain(self.quotas[None, :], mine),
+            self._gain(self.held, mine),
+            *self._starving(mine),
+        )
+
+    def job(self, number: int) -> JobOutlook:
+        mine = self.jobs == number
+        pods = [self.population.pods[each] for each in np.flatnonzero(mine)]
+        return JobOutlook(
+            self.population.jobs[number],
+            self.population.users[pods[0].user],
+            len(pods),
+            sum(pod.request for pod in pods),
+            float(self.today[mine].sum()),
+            Range.of(self.held[:, mine].sum(axis=1)),
+            self._gain(self.held, mine),
+            *self._starving(mine),
+        )
+
+    def _gain(self, cores: Floats, mine: Bools) -> Range:
+        """Return the part by which pods' mean speedup is above that of today."""
+        then, now = (
+            self._speed(each, mine) for each in (cores, self.today[None, :])
+        )
+        return Range.of(np.divide(then, now, out=np.ones_like(then), where=now > 0) - 1)
+
+    def _speed(self, cores: Floats, mine: Bools) -> Floats:
+        """Return the mean speedup of pods by assumption: Amdahl's, and below a core its part."""
+        x, f = np.minimum(cores, self.wants)[:, mine], self.fractions[:, mine]
+        x = np.broadcast_to(x, f.shape)
+        return np.asarray(np.where(x < 1, x, x / (f + (1 - f) * x)).mean(axis=1))
+
+    def _starving(self, mine: Bools) -> tuple[int, int]:
+        """Return how many pods hardly run today, and how many in the market at the worst."""
+        least = np.minimum(STARVING, self.wants[mine]) * (1 - 1e-9)
+        today = int((self.today[mine] < least).sum())
+        return today, int((self.held[:, mine] < least).sum(axis=1).max())
+
+    def loans(self) -> tuple[Loan, ...]:
+        """Return what users have of others' shares of nodes."""
+        nodes, users = len(self.population.nodes), len(self.population.users)
+        room = np.array([node.cores for node in self.population.nodes])
+        share = np.array(self.population.shares, np.float64)
+        place = np.array([pod.node * users + pod.user for pod in self.population.pods])
+        least = np.full((users, users), np.inf)
+        most = -least
+        for held in self.held:
+            cores = np.bincount(place, held, nodes * users).reshape(nodes, users)
+            lent = np.outer(room, share / share.sum()) - cores
+            gives, takes = np.maximum(lent, 0), np.maximum(-lent, 0)
+            all_given = gives.sum(axis=1, keepdims=True)
+            part = np.divide(gives, all_given, out=np.zeros_like(gives), where=all_given > 0)
+            flow = part.T @ takes
+            np.minimum(least, flow - flow.T, out=least)
+            np.maximum(most, flow - flow.T, out=most)
+        names = self.population.users
+        found = [
+            Loan(names[a], names[b], Range(float(least[a, b]), float(most[a, b])))
+            for a, b in zip(*np.nonzero(least > NO_CHANGE), strict=True)
+        ]
+        return tuple(sorted(found, key=lambda each: (-each.cores.middle, each.lender, each.borrower)))
+

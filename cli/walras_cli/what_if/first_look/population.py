@@ -1,0 +1,305 @@
+"""Pure: a cluster's nodes and pods as users, jobs and shares, without any object of Walras.
+
+What runs the cluster itself is nobody's: pods of DaemonSets and nodes, and those in namespaces of
+the system. They keep what they request, and the rest of every node is divided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from walras_api.assembly import MOST_NAMED
+from walras_api.market import CoresPolicy
+from walras_api.supply import MILLI, for_sale, taken_by, why_closed
+from walras_cli.what_if.first_look.queues import Queues
+from walras_cli.what_if.owners import Workload, controllers_in, workload_of
+from walras_operator.decide.workload_jobs import PER_NODE
+from walras_service.failures import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from walras.market.snapshot import Node
+    from walras_api.assembly import Objects
+    from walras_api.cluster import Pod
+    from walras_view.facts import Use
+
+Shares = Literal["equal", "requests", "quota"]
+"""Sources of users' shares."""
+
+Quality = Literal["Guaranteed", "Burstable", "BestEffort"]
+
+MOST_SHARES = 10**9
+
+_SYSTEM_PREFIXES = ("kube-", "openshift-", "gke-managed-")
+_SYSTEM_SUFFIX = "-system"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What counts as a user, and what it is entitled to.
+
+    Attributes:
+        users_by: namespace, kueue, label:KEY or annotation:KEY.
+        shares: Source of the shares.
+        fractions: Parallel fractions that are known, by ``namespace/job`` or namespace.
+    """
+
+    users_by: str = "namespace"
+    shares: Shares = "equal"
+    fractions: Mapping[str, float] = field(default_factory=dict)
+
+    def fraction_of(self, workload: Workload) -> float | None:
+        """Return the parallel fraction of a job, if it is known."""
+        known = self.fractions.get(workload.title)
+        return self.fractions.get(workload.namespace) if known is None else known
+
+
+class PodOfJob(NamedTuple):
+    """A pod that has a user.
+
+    Attributes:
+        namespace: Its namespace.
+        name: Its name.
+        job: Number of its job.
+        user: Number of its user.
+        node: Number of its node.
+        request: CPUs that it requests.
+        limit: CPUs that its limits allow; infinity without limits.
+        used: CPUs that it uses; None if unknown.
+        quality: Its quality of service class.
+        fraction: Its job's parallel fraction; None if unknown.
+    """
+
+    namespace: str
+    name: str
+    job: int
+    user: int
+    node: int
+    request: float
+    limit: float
+    used: float | None
+    quality: Quality
+    fraction: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """Users with their pods, by numbers.
+
+    Attributes:
+        users: Names of users, sorted.
+        shares: Share of each user, positive.
+        jobs: Jobs, sorted, each of them of one user.
+        nodes: Nodes with the cores that are divided.
+        pods: Pods of the jobs.
+        notes: Lines for people about what takes no part, and what is assumed.
+    """
+
+    users: tuple[str, ...]
+    shares: tuple[int, ...]
+    jobs: tuple[Workload, ...]
+    nodes: tuple[Node, ...]
+    pods: tuple[PodOfJob, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def cores(self) -> float:
+        """Cores of all nodes that are divided."""
+        return sum(node.cores for node in self.nodes)
+
+
+def population_of(
+    objects: Objects, documents: Sequence[Mapping[str, Any]], rules: Rules, use: Use
+) -> Population:
+    """Return the users of a cluster and their pods.
+
+    Args:
+        objects: Nodes, pods and namespaces.
+        documents: The same as documents, and all others: owners, quotas, queues.
+        rules: Who is a user.
+        use: What pods use, as far as it is known.
+
+    Raises:
+        BadInput: There is nothing to divide, or shares are wanted of quotas that do not exist.
+    """
+    controllers = controllers_in(documents, objects.pods)
+    alive = [pod for pod in objects.pods if pod.alive]
+    workloads = [workload_of(pod, controllers) for pod in alive]
+    outside = [
+        pod.is_static or made.kind in PER_NODE or is_of_the_system(made.namespace)
+        for pod, made in zip(alive, workloads, strict=True)
+    ]
+    notes: list[str] = []
+    nodes = _nodes(objects, [pod for pod, out in zip(alive, outside, strict=True) if out], notes)
+    number = {node.name: each for each, node in enumerate(nodes)}
+    naming = _Naming(rules.users_by, documents)
+    left: Counter[str] = Counter()
+    members: list[tuple[str, Workload, Pod]] = []
+    for pod, made, out in zip(alive, workloads, outside, strict=True):
+        if out:
+            left["outside"] += 1
+        elif not pod.spec.node_name:
+            left["waiting"] += 1
+        elif pod.spec.node_name not in number:
+            left["elsewhere"] += 1
+        else:
+            members.append((naming.user_of(pod), made, pod))
+    if not members:
+        raise BadInput(
+            "the cluster has no pods of users: all belong to DaemonSets, to nodes or to the "
+            "system's namespaces, or wait for a node; include all pods: kubectl get pods -A -o yaml"
+        )
+    keys = sorted({(user, made) for user, made, _ in members})
+    users = sorted({user for user, _ in keys})
+    job = {key: each for each, key in enumerate(keys)}
+    place = {user: each for each, user in enumerate(users)}
+    used = use.pods or {}
+    pods = tuple(
+        PodOfJob(
+            pod.metadata.namespace,
+            pod.metadata.name,
+            job[user, made],
+            place[user],
+            number[str(pod.spec.node_name)],
+            float(pod.cpus_requested),
+            limit_of(pod),
+            None if (found := used.get((made.namespace, pod.metadata.name))) is None else found.cpus,
+            _quality(pod),
+            rules.fraction_of(made),
+        )
+        for user, made, pod in members
+    )
+    shares = _shares(rules.shares, users, pods, naming, notes)
+    notes += _left_out(left)
+    return Population(
+        tuple(users), shares, tuple(made for _, made in keys), tuple(nodes), pods, tuple(notes)
+    )
+
+
+def is_of_the_system(namespace: str) -> bool:
+    """Return whether a namespace, by its name, runs the cluster rather than somebody's programs."""
+    return namespace.startswith(_SYSTEM_PREFIXES) or namespace.endswith(_SYSTEM_SUFFIX)
+
+
+def _nodes(objects: Objects, outside: Sequence[Pod], notes: list[str]) -> list[Node]:
+    taken = taken_by(outside)
+    shut = [
+        f"{node.metadata.name} {why}"
+        for node in objects.nodes
+        if (why := why_closed(node)) is not None
+    ]
+    if shut:
+        more = f" and {len(shut) - MOST_NAMED} more" if len(shut) > MOST_NAMED else ""
+        notes.append(f"nodes that are left out: {', '.join(shut[:MOST_NAMED])}{more}")
+    sold = [
+        for_sale(node, taken, CoresPolicy(), None, notes)
+        for node in objects.nodes
+        if why_closed(node) is None
+    ]
+    return [node for node in sold if node.cores > 0]
+
+
+def _left_out(left: Counter[str]) -> list[str]:
+    said = {
+        "outside": "of DaemonSets, of nodes and in namespaces of the system keep what they request",
+        "waiting": "wait for a node, and are left out",
+        "elsewhere": "are on nodes that are left out",
+    }
+    return [f"{left[each]} pods {text}" for each, text in said.items() if left[each]]
+
+
+def limit_of(pod: Pod) -> float:
+    """Return the CPUs to which a pod is limited; infinity if it is not."""
+    whole = pod.spec.resources.limits.get("cpu")
+    if whole is not None:
+        return float(whole) or math.inf
+    limits = [each.resources.limits.get("cpu") for each in pod.spec.containers]
+    given = [float(each) for each in limits if each]
+    return sum(given) if given and len(given) == len(limits) else math.inf
+
+
+def _quality(pod: Pod) -> Quality:
+    if pod.is_guaranteed:
+        return "Guaranteed"
+    whole = pod.spec.resources
+    parts = [each.resources for each in (*pod.spec.containers, *pod.spec.init_containers)]
+    asks = any(each.requests or each.limits for each in (whole, *parts))
+    return "Burstable" if asks else "BestEffort"
+
+
+class _Naming:
+    """Says whose a pod is, by namespaces, queues, labels or annotations."""
+
+    def __init__(self, users_by: str, documents: Sequence[Mapping[str, Any]]) -> None:
+        self.by, _, self.key = users_by.partition(":")
+        if (self.by in {"label", "annotation"}) != bool(self.key) or self.by not in {
+            "namespace",
+            "kueue",
+            "label",
+            "annotation",
+        }:
+            raise BadInput(
+                f"--users-by {users_by}: write namespace, kueue, label:KEY or annotation:KEY, such "
+                f"as label:team"
+            )
+        self._field = f"{self.by}s"
+        self._metadata = {
+            (kind, str(metadata.get("namespace", "")), str(metadata.get("name"))): metadata
+            for document in documents
+            if (kind := document.get("kind")) in {"Pod", "Namespace"}
+            and isinstance(metadata := document.get("metadata"), dict)
+        }
+        self.queues = Queues.of(documents)
+
+    def user_of(self, pod: Pod) -> str:
+        namespace = pod.metadata.namespace
+        if self.by == "namespace":
+            return namespace
+        if self.by == "kueue":
+            return self.queues.queue_of(namespace, pod.metadata.labels) or namespace
+        for at in (("Pod", namespace, pod.metadata.name), ("Namespace", "", namespace)):
+            values = (self._metadata.get(at) or {}).get(self._field)
+            if isinstance(values, dict) and values.get(self.key):
+                return str(values[self.key])
+        return f"without {self.key}"
+
+
+def _shares(
+    source: Shares,
+    users: Sequence[str],
+    pods: Sequence[PodOfJob],
+    naming: _Naming,
+    notes: list[str],
+) -> tuple[int, ...]:
+    """Return the share of each user, a whole number above 0."""
+    if source == "equal":
+        return (1,) * len(users)
+    requests: defaultdict[str, float] = defaultdict(float)
+    for pod in pods:
+        requests[users[pod.user]] += pod.request
+    if source == "requests":
+        return tuple(_whole(requests[user]) for user in users)
+    quotas = naming.queues.nominal if naming.by == "kueue" else naming.queues.quotas
+    if naming.by not in {"kueue", "namespace"} or not quotas.keys() & set(users):
+        raise BadInput(
+            "--shares quota: no user has a quota of CPUs; add the output of `kubectl get "
+            "resourcequotas -A -o yaml` (with --users-by kueue: clusterqueues,localqueues), or use "
+            "--shares requests"
+        )
+    without = [user for user in users if user not in quotas]
+    if without:
+        more = f" and {len(without) - MOST_NAMED} more" if len(without) > MOST_NAMED else ""
+        notes.append(
+            f"users without a quota of CPUs, whose shares are their requests: "
+            f"{', '.join(without[:MOST_NAMED])}{more}"
+        )
+    return tuple(_whole(quotas.get(user, requests[user])) for user in users)
+
+
+def _whole(cores: float) -> int:
+    return min(max(round(MILLI * cores), 1), MOST_SHARES)
+
