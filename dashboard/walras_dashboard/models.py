@@ -64,8 +64,8 @@ class UserSummary(UserRow):
     """An Entitlement, with what it trades.
 
     Attributes:
-        lent: Cores of its share that others hold.
-        borrowed: Cores that it holds of others' shares.
+        lent: Cores of its share that others bought, on all nodes together.
+        borrowed: Cores that it bought of others' shares likewise.
         price: Mean price that it pays for a core.
         below: Whether its jobs have less than the utility of its share.
     """
@@ -127,6 +127,7 @@ class Overview(ApiModel):
         users: Entitlements, children after their parents.
         nodes: Nodes by name.
         lending: Loans, largest first.
+        lending_unknown: Number of nodes for which it is not known who lends; null if for all.
     """
 
     time: str
@@ -145,6 +146,7 @@ class Overview(ApiModel):
     users: list[UserSummary]
     nodes: list[NodeSummary]
     lending: list[Lending]
+    lending_unknown: int | None
 
 
 class JobPage(ApiModel):

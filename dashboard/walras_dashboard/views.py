@@ -36,7 +36,7 @@ from walras_dashboard.topology import Ownership
 from walras_service.times import rfc3339
 from walras_view.documents import values
 from walras_view.explain.job import explain_job
-from walras_view.explain.lending import partners_of_each
+from walras_view.explain.lending import partners_of_each, purchases_of
 from walras_view.explain.node import explain_node
 from walras_view.explain.user import explain_user, with_all_below
 from walras_view.facts import RIGHT_TO_ENTITLEMENTS
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from walras_dashboard.job_query import JobQuery
     from walras_dashboard.state import MarketState
     from walras_service.failures import Failure
-    from walras_view.explain.lending import Partner
+    from walras_view.explain.lending import Partner, Purchases
     from walras_view.explain.node import Holder
     from walras_view.explain.user import Quantum
     from walras_view.facts import Facts
@@ -132,10 +132,20 @@ class Views:
     @cached_property
     def partners(self) -> Mapping[str, tuple[Partner, ...]] | None:
         """Return lenders and borrowers of each Entitlement; None if they are unknown."""
-        if self.facts.market is None or not self.facts.all_entitlements:
+        if (bought := self._purchases) is None:
             return None
         groups = {name: with_all_below(self.facts, name) for name in self.facts.entitlements}
-        return partners_of_each(self.facts, groups)
+        return partners_of_each(bought, groups)
+
+    @cached_property
+    def _purchases(self) -> Purchases | None:
+        return purchases_of(self.facts)
+
+    def _traded(self, name: str) -> tuple[Partner, ...] | None:
+        """Return whom an Entitlement lends to and borrows from; None unless all of it is known."""
+        if self.partners is None or self._purchases is None or self._purchases.unknown:
+            return None
+        return self.partners.get(name, ())
 
     @cached_property
     def lending(self) -> list[Lending]:
@@ -153,7 +163,7 @@ class Views:
     @cached_property
     def overview(self) -> Overview:
         """The whole cluster."""
-        facts, partners = self.facts, self.partners
+        facts, bought = self.facts, self._purchases
         market = facts.market
         spec = {} if market is None else market.spec
         cores = spec.get("cores") or {}
@@ -172,12 +182,10 @@ class Views:
             core_unit="thread" if cores.get("unit") == "thread" else "core",
             epoch=None if epoch is None else epoch.number % EPOCHS,
             totals=self._totals,
-            users=[
-                user_summary(facts, row, None if partners is None else partners.get(row.name, ()))
-                for row in self.user_rows
-            ],
+            users=[user_summary(facts, row, self._traded(row.name)) for row in self.user_rows],
             nodes=[node_summary(facts, row) for row in self.node_rows],
             lending=self.lending,
+            lending_unknown=None if bought is None else bought.unknown,
         )
 
     @cached_property
@@ -267,7 +275,7 @@ class Views:
         partners = self.partners
         mine = () if partners is None else partners.get(name, ())
         return UserDetail(
-            row=user_summary(facts, found.user, None if partners is None else mine),
+            row=user_summary(facts, found.user, self._traded(name)),
             children=sorted(
                 each
                 for each, child in facts.entitlements.items()

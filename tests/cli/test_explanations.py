@@ -18,7 +18,7 @@ from walras_api.market_job_status import MarketJobStatus, PodColocation
 from walras_cli.cluster.explain.render import render_job, render_user
 from walras_cli.cluster.report.owed import owed_of
 from walras_view.explain.job import explain_job
-from walras_view.explain.lending import balances, together
+from walras_view.explain.lending import balances, purchases_of, together
 from walras_view.explain.margin import Buyer, one_more
 from walras_view.explain.node import explain_node
 from walras_view.explain.user import CoreCreditFigures, MemoryLoan, explain_user
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from walras_operator.decide.world import Document
+    from walras_view.facts import Facts
 
 
 HALF_A_MINUTE = "2026-01-31T12:00:30Z"
@@ -137,7 +138,9 @@ def test_what_is_lent_on_a_node_is_borrowed_there(
     for each, share in zip(users, shares, strict=True):
         each["spec"]["shares"] = share
     facts = seen(decided(*documents))
-    vision, speech = balances(facts, {"vision"}), balances(facts, {"speech"})
+    bought = purchases_of(facts)
+    assert bought is not None
+    vision, speech = balances(bought, {"vision"}), balances(bought, {"speech"})
     assert [each.node for each in vision] == ["n1", "n2"]
     for mine, theirs in zip(vision, speech, strict=True):
         assert mine.lent == pytest.approx(-theirs.lent, abs=1e-4)
@@ -177,14 +180,29 @@ def test_a_user_sees_what_a_quantum_cost_it_and_whose_memory_it_has() -> None:
     assert "borrowed 16Gi from nobody, 4Gi from speech" in text.export_text()
 
 
-def test_a_status_that_is_cut_short_is_not_taken_for_all() -> None:
+def test_what_a_short_status_leaves_out_is_told_from_the_pods_of_the_node() -> None:
     facts = seen(decided(*two_users()))
-    status = facts.entitlements["vision"].status
+    whole = explain_user(facts, "speech")
+    cut_short(facts, "vision")
+    assert explain_user(facts, "speech") == whole
+
+
+def test_without_a_nodes_allocation_or_its_jobs_what_is_cut_is_unknown() -> None:
+    facts = seen(decided(*two_users()))
+    first = cut_short(facts, "vision")
+    for hidden in (replace(facts, allocations={}), replace(facts, jobs={})):
+        found = explain_user(hidden, "speech")
+        assert [each.node for each in found.nodes] == [first]
+        assert found.unknown_nodes == 1
+        assert "unknown for 1 node, whose" in printed(render_user(found, wide=False))
+
+
+def cut_short(facts: Facts, user: str) -> str:
+    """Leave one node in what an Entitlement's status lists; return its name."""
+    status = facts.entitlements[user].status
     short = status.model_copy(update={"spend_by_node": status.spend_by_node[:1], "other_nodes": 1})
-    object.__setattr__(facts.entitlements["vision"], "status", short)
-    (left,) = balances(facts, {"speech"})
-    assert left.node == status.spend_by_node[0].node
-    assert explain_user(facts, "vision").unlisted_nodes == 1
+    object.__setattr__(facts.entitlements[user], "status", short)
+    return status.spend_by_node[0].node
 
 
 SOURCES = {

@@ -20,7 +20,7 @@ from walras_dashboard.topology import Ownership
 from walras_dashboard.views import Views
 from walras_view.documents import plain
 from walras_view.explain.job import explain_job
-from walras_view.explain.lending import balances, partners_of_each, together
+from walras_view.explain.lending import balances, partners_of_each, purchases_of, together
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -31,9 +31,11 @@ pytestmark = pytest.mark.system
 def test_lending_of_all_users_is_what_explain_says_of_each() -> None:
     facts = facts_in(decided())
     groups = {**{name: {name} for name in facts.entitlements}, "both": {"alice", "bob"}}
-    found = partners_of_each(facts, groups)
+    bought = purchases_of(facts)
+    assert bought is not None
+    found = partners_of_each(bought, groups)
     for name, members in groups.items():
-        expected = together(balances(facts, members))
+        expected = together(balances(bought, members))
         assert [each.name for each in found[name]] == [each.name for each in expected]
         assert [each.cores for each in found[name]] == pytest.approx(
             [each.cores for each in expected]

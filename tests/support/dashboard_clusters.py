@@ -83,12 +83,12 @@ def leases(nodes: list[str]) -> list[Document]:
     ]
 
 
-def large(nodes: int = 1000, pods: int = 10_000) -> list[Document]:
-    """Return nodes, and as many jobs of one pod each as there are pods, of a hundred users."""
+def large(nodes: int = 1000, pods: int = 10_000, users: int = 100) -> list[Document]:
+    """Return nodes, and as many jobs of one pod each as there are pods, of up to 100 users."""
     documents = [each for each in cluster(nodes, 0, "64Gi") if each["kind"] != "MarketJob"]
     documents[0]["metadata"]["name"] = MARKET_NAME
     for index in range(pods):
-        user, fraction = f"user-{index % 100}", f"0.{500 + index * 37 % 490}"
+        user, fraction = f"user-{index % users}", f"0.{500 + index * 37 % 490}"
         memory = {"demand": f"{1 + index % 4}Gi"}
         name = f"job-{index}"
         documents.append(job(name, user, parallelFraction=fraction, memory=memory))

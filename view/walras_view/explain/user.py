@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from walras_api.market import MarketSpec
 from walras_view.documents import Shown
 from walras_view.explain.faults import Fault, failing
-from walras_view.explain.lending import NodeBalance, Partner, balances, together
+from walras_view.explain.lending import (
+    NodeBalance,
+    Partner,
+    balances,
+    purchases_of,
+    together,
+)
 from walras_view.figures import ready_condition
 from walras_view.rows.jobs import JobRow, job_rows
 from walras_view.rows.users import UserRow, user_rows
@@ -99,8 +105,8 @@ class UserExplanation:
         places: Steps from the entitlement up to the whole cluster.
         below: Names of all entitlements below it, sorted.
         nodes: Its cores on each node, compared with its part there.
-        unlisted_nodes: Number of further nodes on which it buys, which its status does not list.
-        partners: Cores lent (positive) or borrowed on all nodes together, by user.
+        unknown_nodes: Number of nodes on which it is not known who bought what.
+        partners: Cores lent (positive) to others, and then borrowed, on the nodes that are known.
         quantum: Last Karma quantum; None if no credits are kept.
         core_credits: Core-hours that others owe it; None if the market keeps no account.
         gib_hours: GiB-hours that others owe it, by its credits above the mean; None if unknown.
@@ -117,7 +123,7 @@ class UserExplanation:
     places: tuple[Place, ...]
     below: tuple[str, ...]
     nodes: tuple[NodeBalance, ...]
-    unlisted_nodes: int
+    unknown_nodes: int
     partners: tuple[Partner, ...]
     quantum: Quantum | None
     core_credits: CoreCreditFigures | None
@@ -147,14 +153,15 @@ def explain_user(
     known = user_rows(facts, lambda row: row.name) if users is None else users
     rows = {row.name: row for row in known}
     members = with_all_below(facts, name)
-    nodes = balances(facts, members)
+    bought = purchases_of(facts)
+    nodes = () if bought is None else balances(bought, members)
     ready = ready_condition(facts.entitlements[name])
     return UserExplanation(
         user=rows[name],
         places=_places(facts, name),
         below=tuple(sorted(members - {name})),
         nodes=tuple(each for each in nodes if each.bought or each.partners),
-        unlisted_nodes=sum(facts.entitlements[each].status.other_nodes for each in members),
+        unknown_nodes=0 if bought is None else bought.unknown,
         partners=together(nodes),
         quantum=_quantum(facts.entitlements[name].status.credits),
         core_credits=_core_credits(facts.entitlements[name].status.core_credits),

@@ -163,8 +163,9 @@ def render_user(user: UserExplanation, *, wide: bool) -> list[RenderableType]:
     if shown:
         parts += [heading("Nodes"), _balances(shown), *rest(len(user.nodes), len(shown))]
     parts += _partners(user)
-    if user.unlisted_nodes:
-        parts.append(Text(f"and {user.unlisted_nodes} more nodes, on which it spends least"))
+    if user.unknown_nodes:
+        count = f"{user.unknown_nodes} node{'' if user.unknown_nodes == 1 else 's'}"
+        parts.append(Text(f"unknown for {count}, whose pods you may not all see"))
     if user.jobs:
         listed = user.jobs if wide else user.jobs[:MOST]
         parts.append(heading("Jobs"))
