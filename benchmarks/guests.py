@@ -4,8 +4,8 @@ Two pods with a core each are held by the agent's reconciler, as in a local run.
 and the guest's programs spin, so that the agent lends them the owner's core. Then the owner wakes,
 and the agent does not look any more: this is what an owner has before guests leave. Without guests,
 nothing runs beside it. Both are measured by turns: the part of a core that the owner has while it
-spins, and how long pieces of work of 2 ms take, between which it sleeps for 18 ms. Last, how long it
-takes until a guest comes, from the moment when the owner is stopped. Run it as root; programs
+spins, and how long pieces of work of 2 ms take, between which it sleeps for 18 ms. Last, how long
+it takes until a guest comes, from the moment when the owner is stopped. Run it as root; programs
 outside the pods disturb all of it.
 """
 

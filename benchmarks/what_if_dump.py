@@ -46,7 +46,10 @@ def node(number: int) -> Document:
     ]
     images = [
         {
-            "names": [f"registry.example.com/app-{each}@sha256:{each:064x}", f"app-{each}:1.{each}"],
+            "names": [
+                f"registry.example.com/app-{each}@sha256:{each:064x}",
+                f"app-{each}:1.{each}",
+            ],
             "sizeBytes": 10_000_000 + each,
         }
         for each in range(40)
@@ -67,7 +70,10 @@ def node(number: int) -> Document:
             "resourceVersion": str(number),
             "uid": f"node-{number}",
         },
-        "spec": {"podCIDR": f"10.{number // 250}.{number % 250}.0/24", "providerID": f"aws:///{number}"},
+        "spec": {
+            "podCIDR": f"10.{number // 250}.{number % 250}.0/24",
+            "providerID": f"aws:///{number}",
+        },
         "status": {
             "addresses": [
                 {"address": f"10.0.{number // 250}.{number % 250}", "type": "InternalIP"},
@@ -239,7 +245,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = chosen.keep or Path(folder) / "cluster"
         file.write_text(text)
-        print(f"{chosen.nodes} nodes, {chosen.pods} pods, {len(text) / 2**20:.1f} MiB of {chosen.form}")
+        print(
+            f"{chosen.nodes} nodes, {chosen.pods} pods, {len(text) / 2**20:.1f} MiB of {chosen.form}"
+        )
         for _ in range(3):
             begin = time.perf_counter()
             with file.open() as given:

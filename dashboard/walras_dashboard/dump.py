@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import NAMESPACE_URL, uuid5
 
+from pydantic import ValidationError
+
 from walras_api import cluster, kinds
 from walras_api.contract import LOCAL_RUN_LABEL, MARKET_NAME
 from walras_api.entitlement import EntitlementStatus
@@ -19,8 +21,10 @@ from walras_api.market_job_status import MarketJobStatus
 from walras_api.node_allocation import NodeAllocation, NodeAllocationStatus
 from walras_api.parse import ResourceError, parse_allocation, parse_object
 from walras_cli.documents import InputError, read
+from walras_cli.local import course
 from walras_cli.what_if.documents import default_market, sorted_by_kind
-from walras_dashboard.state import MarketState, Origin
+from walras_dashboard.session import FIELDS, SessionSample
+from walras_dashboard.state import MarketState, Moved, Origin
 from walras_operator.decide.decision import decide
 from walras_operator.decide.world import Reference, World
 from walras_service.failures import BadInput
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 
     from walras_api.cluster import Pod
     from walras_cli.documents import Located
+    from walras_dashboard.session import Kind
     from walras_operator.decide.world import Writes
 
 Document = dict[str, Any]
@@ -88,6 +93,13 @@ class Dump:
 def _parsed(document: object) -> object:
     if isinstance(document, dict) and document.get("kind") == "NodeAllocation":
         return parse_allocation(document)
+    if isinstance(document, dict) and document.get("kind") == course.KIND:
+        try:
+            return course.LocalRun.model_validate(document)
+        except ValidationError as error:
+            raise ResourceError(
+                [f"{course.KIND}: {error.errors()[0]['msg']}; record anew"]
+            ) from None
     return parse_object(document)
 
 
@@ -118,6 +130,8 @@ def dump_of(located: Sequence[Located[Any]], names: str, now: datetime) -> Dump:
         allocations=allocations,
         agents=frozenset(node.metadata.name for node in objects.nodes),
     )
+    run = next((each for each in found if isinstance(each, course.LocalRun)), None)
+    shown = now if run is None else datetime.fromtimestamp(run.shown, UTC)
     plain = [dict(each.document) for each in located]
     decided = any(each.get("kind") in _DECIDED and each.get("status") for each in plain)
     notes: tuple[str, ...] = ()
@@ -125,11 +139,35 @@ def dump_of(located: Sequence[Located[Any]], names: str, now: datetime) -> Dump:
         plain, notes = with_statuses(plain, decide(world).writes()), (DERIVED,)
     state = MarketState(
         origin=Origin(_kind(objects.nodes), names, live=False),
-        facts=replace(facts_in(plain), now=now),
+        facts=replace(facts_in(plain), now=shown),
         profiles={(each.metadata.namespace, each.metadata.name): each for each in objects.profiles},
         notes=notes,
+        course=() if run is None else tuple(map(_sample, run.samples)),
+        events=() if run is None else tuple(map(_event, reversed(run.events))),
     )
     return Dump(state, world)
+
+
+def _sample(of: course.CourseSample) -> SessionSample:
+    kinds_: Mapping[Kind, Mapping[str, course.Figures]] = {
+        "user": of.user,
+        "job": of.job,
+        "node": of.node,
+    }
+    return SessionSample(
+        of.time,
+        {
+            kind: {
+                name: tuple(figures.get(each) for each, _ in FIELDS[kind])
+                for name, figures in rows.items()
+            }
+            for kind, rows in kinds_.items()
+        },
+    )
+
+
+def _event(of: course.CourseEvent) -> Moved:
+    return Moved(rfc3339(datetime.fromtimestamp(of.time, UTC)), of.what)
 
 
 def _kind(nodes: Iterable[cluster.NodeObject]) -> Literal["file", "local"]:

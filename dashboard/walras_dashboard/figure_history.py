@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_USERS = 30
 MOST_NODES = 20
+POINTS = 200
 
 SESSION = "only what this server has seen since it began is known"
 
@@ -43,6 +44,8 @@ def history_of(
         since: Seconds before now.
         step: Seconds between values.
     """
+    if course := viewer.views().state.course:
+        return of_course(course, kind, name, since, step)
     now = time.time()
     viewer.session.take(now, viewer.views())
     try:
@@ -58,6 +61,26 @@ def history_of(
     if kept is None:
         return seen.model_copy(update={"notes": [*notes, *seen.notes]})
     return joined(kept, seen)
+
+
+def of_course(
+    course: Sequence[SessionSample],
+    kind: Literal["user", "job", "node", "cluster"],
+    name: str,
+    since: int,
+    step: int,
+) -> RecordedFigures:
+    """Return the last seconds of what a file has recorded, up to its own end (pure).
+
+    A run may be shorter than a step: there are at least as many steps as a chart shows points.
+    """
+    begin = max(course[0].time, course[-1].time - since)
+    finer = max(1, min(step, int((course[-1].time - begin) / POINTS)))
+    samples = in_steps([each for each in course if each.time >= begin], finer)
+    found = of_session(samples, kind, name, finer)
+    if not found.series:
+        return found.model_copy(update={"notes": []})
+    return found.model_copy(update={"source": "record", "notes": []})
 
 
 def of_recorded(

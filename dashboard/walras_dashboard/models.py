@@ -366,15 +366,15 @@ class RecordedFigures(ApiModel):
     """How something changed.
 
     Attributes:
-        source: Source of the figures: Prometheus, the operator's last day, or what this
-            server has seen since it began.
+        source: Source of the figures: Prometheus, the operator's last day, the record of a run, or
+            what this server has seen since it began.
         step: Seconds between times.
         times: Seconds since 1970.
         series: Figures.
         notes: Figures that are missing, and the way out.
     """
 
-    source: Literal["prometheus", "operator", "session", "none"]
+    source: Literal["prometheus", "operator", "record", "session", "none"]
     step: int
     times: list[float]
     series: list[FigureSeries]

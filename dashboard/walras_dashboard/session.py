@@ -29,7 +29,13 @@ FIELDS: Mapping[Kind, tuple[tuple[str, str], ...]] = {
         ("credits", "credits"),
         ("price", "price"),
     ),
-    "job": (("held", "cores"), ("bought", "cores"), ("price", "price"), ("speedup", "speedup")),
+    "job": (
+        ("held", "cores"),
+        ("bought", "cores"),
+        ("used", "cores"),
+        ("price", "price"),
+        ("speedup", "speedup"),
+    ),
     "node": (("price", "price"), ("sold", "cores")),
 }
 """Figures that are kept, with their units."""
@@ -88,7 +94,13 @@ def sample_of(time: float, views: Views) -> SessionSample:
             "user": {each.name: _of_user(each) for each in overview.users},
             "node": {each.name: (each.price, each.sold) for each in overview.nodes},
             "job": {
-                f"{row.namespace}/{row.name}": (row.held, row.bought, row.price, row.speedup)
+                f"{row.namespace}/{row.name}": (
+                    row.held,
+                    row.bought,
+                    row.used,
+                    row.price,
+                    row.speedup,
+                )
                 for row in (rows if len(rows) <= MOST_JOBS else ())
             },
         },

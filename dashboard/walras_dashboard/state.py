@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras_api.speedup_profile import SpeedupProfile
+    from walras_dashboard.session import SessionSample
 
 ProfileKey = tuple[str, str]
 
@@ -55,6 +56,8 @@ class MarketState:
         profiles: SpeedupProfiles by namespace and name, as far as they can be read.
         moved: Last changes of CPUs by node, newest first.
         notes: Lines about figures that are left out, besides those of the facts.
+        course: Figures over the time that a file has recorded; empty if it has recorded none.
+        events: Last events that a file has recorded, newest first.
     """
 
     origin: Origin
@@ -63,3 +66,5 @@ class MarketState:
     profiles: Mapping[ProfileKey, SpeedupProfile] = field(default_factory=dict)
     moved: Mapping[str, tuple[Moved, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    course: tuple[SessionSample, ...] = ()
+    events: tuple[Moved, ...] = ()

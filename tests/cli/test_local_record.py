@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+POD = {"kind": "Pod", "metadata": {"name": "count-0"}}
+
+
 class Told:
     """A view that keeps what it is told."""
 
@@ -32,7 +35,7 @@ class Told:
 
 @pytest.fixture(autouse=True)
 def _one_pod(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record, "documents_of_run", lambda _: [{"kind": "Pod"}])
+    monkeypatch.setattr(record, "documents_of_run", lambda _: [POD])
 
 
 def recorded(file: Path) -> Told:
@@ -55,7 +58,7 @@ def test_no_planted_link_is_followed(tmp_path: Path) -> None:
     assert recorded(file).events == []
     assert victim.read_text() == "root"
     assert not file.is_symlink()
-    assert json.loads(file.read_text())["items"] == [{"kind": "Pod"}]
+    assert json.loads(file.read_text())["items"][0] == POD
     assert {each.name for each in folder.iterdir()} == {"run.json", f".run.json.{os.getpid()}"}
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import stat
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
 from command_line import walras
 from walras_dashboard.dump import Dump
+from walras_dashboard.figure_history import history_of
 from walras_dashboard.following import FollowedFiles
 from walras_dashboard.job_query import JobQuery
+from walras_dashboard.viewers import Viewer
 from walras_dashboard.views import Views
 
 if TYPE_CHECKING:
@@ -69,6 +72,29 @@ def test_a_record_shows_the_run_as_a_cluster_of_one_node(record: Path) -> None:
         if thread.owner is not None
     }
     assert owners == {"count"}
+
+
+def test_a_record_has_the_course_of_its_run_at_its_own_times(record: Path) -> None:
+    viewer = Viewer(Dump.of([record]))
+    state = viewer.views().state
+    assert [each.what for each in state.events if "vision/count" in each.what] == [
+        "vision/count ended",
+        "started vision/count",
+    ]
+    ended, started = (
+        datetime.fromisoformat(each.time).timestamp()
+        for each in state.events
+        if "vision/count" in each.what
+    )
+    found = history_of(viewer, "job", "vision/count", 3600, 15)
+    assert found.source == "record"
+    assert found.times
+    assert started - 5 <= found.times[0] <= found.times[-1] <= ended + 5
+    held = next(each for each in found.series if each.name == "held")
+    assert held.values[0] == viewer.views().job_rows[0].held
+    assert {each.name for each in found.series} >= {"held", "used", "price"}
+    assert found.times[0] - 5 <= state.facts.now.timestamp() <= ended + 5
+    assert history_of(viewer, "cluster", "", 3600, 15).series
 
 
 def test_a_record_holds_no_environment_and_is_its_users_own(record: Path) -> None:

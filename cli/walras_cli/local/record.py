@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from walras_api import kinds
 from walras_api.assembly import Objects
 from walras_api.contract import API_VERSION, LOCAL_RUN_LABEL
 from walras_api.status import decimals
+from walras_cli.local.course import Course
 from walras_cli.local.documents import NODE
 from walras_cli.local.state import FractionSource
 from walras_cli.what_if.changes import on_one_node
@@ -36,7 +38,7 @@ from walras_operator.decide.world import World
 from walras_service.times import rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from walras.market.plan import Plan
     from walras_cli.local.loop import Loop, View
@@ -56,37 +58,45 @@ class Recording:
         view: The view of the user who started the run.
         loop: The run.
         file: File of the record.
+        clock: Returns the time, in seconds since 1970.
     """
 
     view: View
     loop: Loop
     file: Path
+    clock: Callable[[], float] = time.time
+    _course: Course = field(default_factory=Course)
     _written: float = -SECONDS
     _most: int = 0
     _fullest: list[Document] = field(default_factory=list)
+    _fullest_at: float = 0.0
     _failed: bool = False
 
     def event(self, now: float, text: str) -> None:
         """Receive an event."""
+        self._course.tell(self.clock(), text)
         self.view.event(now, text)
 
     def refresh(self, now: float, jobs: Mapping[str, JobState]) -> None:
         """Write the record, if the last time is long enough ago."""
         self.view.refresh(now, jobs)
+        at = self.clock()
+        self._course.follow(at, jobs)
         if now - self._written < SECONDS:
             return
         self._written = now
         documents = documents_of_run(self.loop)
         pods = sum(each["kind"] == "Pod" for each in documents)
         if pods:
-            self._write(documents)
+            self._course.take(at, documents, jobs.values())
+            self._write([*documents, self._course.document(at)])
         if pods >= self._most:
-            self._most, self._fullest = pods, documents
+            self._most, self._fullest, self._fullest_at = pods, documents, at
 
     def close(self) -> None:
-        """Leave the record of the time when most jobs ran, at last."""
+        """Leave the record of the time when most jobs ran, with the whole course, at last."""
         if self._fullest:
-            self._write(self._fullest)
+            self._write([*self._fullest, self._course.document(self._fullest_at)])
 
     def _write(self, documents: Iterable[Document]) -> None:
         """Write the record; if that fails, say so once, since the run does not need it."""

@@ -94,9 +94,7 @@ class _Sorting:
 
     def documents(self, found: Sequence[object]) -> Documents:
         """Return what was found with everything that was written."""
-        return replace(
-            sorted_by_kind(found), ignored=self.ignored, written=tuple(self._written)
-        )
+        return replace(sorted_by_kind(found), ignored=self.ignored, written=tuple(self._written))
 
 
 def _is_unlabelled_workload(document: Mapping[str, Any]) -> bool:

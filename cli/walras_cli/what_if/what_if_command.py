@@ -171,9 +171,7 @@ def what_if(
         from walras_cli.what_if.first_look.look import first_look
 
         again = " ".join(["walras what-if", *(f"-f {each}" for each in (*dumps, *files, *more))])
-        page = first_look(
-            found.documents, found.use, users_by, shares, speedups, prometheus, again
-        )
+        page = first_look(found.documents, found.use, users_by, shares, speedups, prometheus, again)
         show(page, output)
         return
     if about_users:

@@ -55,9 +55,7 @@ class Range(NamedTuple):
 
     def document(self) -> dict[str, Any] | None:
         """Return it for scripts; None if not even its sign is known."""
-        return (
-            {"least": number(self.least), "most": number(self.most)} if self.has_a_sign else None
-        )
+        return {"least": number(self.least), "most": number(self.most)} if self.has_a_sign else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,9 +252,7 @@ class _Runs(NamedTuple):
 
     def _gain(self, cores: Floats, mine: Bools) -> Range:
         """Return the part by which pods' mean speedup is above that of today."""
-        then, now = (
-            self._speed(each, mine) for each in (cores, self.today[None, :])
-        )
+        then, now = (self._speed(each, mine) for each in (cores, self.today[None, :]))
         return Range.of(np.divide(then, now, out=np.ones_like(then), where=now > 0) - 1)
 
     def _speed(self, cores: Floats, mine: Bools) -> Floats:
@@ -293,5 +289,6 @@ class _Runs(NamedTuple):
             Loan(names[a], names[b], Range(float(least[a, b]), float(most[a, b])))
             for a, b in zip(*np.nonzero(least > NO_CHANGE), strict=True)
         ]
-        return tuple(sorted(found, key=lambda each: (-each.cores.middle, each.lender, each.borrower)))
-
+        return tuple(
+            sorted(found, key=lambda each: (-each.cores.middle, each.lender, each.borrower))
+        )

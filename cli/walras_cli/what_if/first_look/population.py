@@ -167,7 +167,9 @@ def population_of(
             number[str(pod.spec.node_name)],
             float(pod.cpus_requested),
             limit_of(pod),
-            None if (found := used.get((made.namespace, pod.metadata.name))) is None else found.cpus,
+            None
+            if (found := used.get((made.namespace, pod.metadata.name))) is None
+            else found.cpus,
             _quality(pod),
             rules.fraction_of(made),
         )
@@ -302,4 +304,3 @@ def _shares(
 
 def _whole(cores: float) -> int:
     return min(max(round(MILLI * cores), 1), MOST_SHARES)
-
