@@ -19,6 +19,7 @@ from walras_dashboard.state import Moved, Origin
 from walras_view.explain.faults import Fault
 from walras_view.explain.job import JobExplanation
 from walras_view.explain.node import Holder, Supply
+from walras_view.explain.short_pods import ShortPod
 from walras_view.explain.user import Quantum
 from walras_view.rows.jobs import JobRow
 from walras_view.rows.nodes import NodeRow
@@ -107,6 +108,22 @@ class Lending(ApiModel):
     memory: Number
 
 
+class ShortPods(ApiModel):
+    """Pods that hold too little, of the jobs that may be seen.
+
+    Attributes:
+        starving: Number of pods that hold less than a tenth of a core.
+        below_request: Number of pods that hold less than they requested.
+        unlisted: Number of pods for which a job's status has no room, so that it is not known.
+        first: The first of these pods, those that starve before the others.
+    """
+
+    starving: int
+    below_request: int
+    unlisted: int
+    first: list[ShortPod]
+
+
 class Overview(ApiModel):
     """The whole cluster except its jobs, which ``/jobs`` lists.
 
@@ -128,6 +145,8 @@ class Overview(ApiModel):
         nodes: Nodes by name.
         lending: Loans, largest first.
         lending_unknown: Number of nodes for which it is not known who lends; null if for all.
+        short: Pods that starve or hold less than they requested.
+        changes: Last changes, newest first.
     """
 
     time: str
@@ -147,6 +166,8 @@ class Overview(ApiModel):
     nodes: list[NodeSummary]
     lending: list[Lending]
     lending_unknown: int | None
+    short: ShortPods
+    changes: list[Moved]
 
 
 class JobPage(ApiModel):

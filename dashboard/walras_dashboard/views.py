@@ -6,8 +6,10 @@ jobs and nodes that did not change are taken over from the views of the state be
 
 from __future__ import annotations
 
+import heapq
 import operator
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from walras.market.snapshot import CoreMechanism
@@ -28,6 +30,7 @@ from walras_dashboard.models import (
     NodeGrant,
     Overview,
     Owner,
+    ShortPods,
     Totals,
     UserDetail,
 )
@@ -38,6 +41,7 @@ from walras_view.documents import values
 from walras_view.explain.job import explain_job
 from walras_view.explain.lending import partners_of_each, purchases_of
 from walras_view.explain.node import explain_node
+from walras_view.explain.short_pods import short_pods
 from walras_view.explain.user import explain_user, with_all_below
 from walras_view.facts import RIGHT_TO_ENTITLEMENTS
 from walras_view.notes import EPOCHS, headline_of, remarks_of, warnings_of
@@ -52,7 +56,7 @@ if TYPE_CHECKING:
 
     from walras_api.cluster import Pod
     from walras_dashboard.job_query import JobQuery
-    from walras_dashboard.state import MarketState
+    from walras_dashboard.state import MarketState, Moved
     from walras_service.failures import Failure
     from walras_view.explain.lending import Partner, Purchases
     from walras_view.explain.node import Holder
@@ -60,6 +64,9 @@ if TYPE_CHECKING:
     from walras_view.facts import Facts
     from walras_view.rows.nodes import NodeRow
     from walras_view.rows.users import UserRow
+
+MOST_SHORT = 20
+MOST_CHANGES = 8
 
 MECHANISMS: tuple[str, ...] = get_args(CoreMechanism)
 
@@ -186,7 +193,30 @@ class Views:
             nodes=[node_summary(facts, row) for row in self.node_rows],
             lending=self.lending,
             lending_unknown=None if bought is None else bought.unknown,
+            short=self._short,
+            changes=self._changes,
         )
+
+    @property
+    def _short(self) -> ShortPods:
+        pods = short_pods(self.facts)
+        counts = (each.status.counts for each in self.facts.jobs.values())
+        return ShortPods(
+            starving=sum(each.starves for each in pods),
+            below_request=sum(each.below_request for each in pods),
+            unlisted=sum(each.unlisted for each in counts if each is not None),
+            first=list(pods[:MOST_SHORT]),
+        )
+
+    @property
+    def _changes(self) -> list[Moved]:
+        moved = heapq.merge(
+            self.state.events,
+            *self.state.moved.values(),
+            key=lambda each: each.time,
+            reverse=True,
+        )
+        return list(islice(moved, MOST_CHANGES))
 
     @cached_property
     def overview_json(self) -> str:

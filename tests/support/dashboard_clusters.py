@@ -66,6 +66,30 @@ def lab(shares: int = 2) -> list[Document]:
     return _decided(documents)
 
 
+def troubled() -> list[Document]:
+    """Return two nodes on which two pods starve, and a user has less than its entitlement.
+
+    The pods belong to a user with hardly any shares; the user is short of cores that the request of
+    another one keeps.
+    """
+    documents = [
+        market(MARKET_NAME, cores={"floor": "Requests"}),
+        _node("node-1", 32, "large"),
+        _node("node-2", 16, "small"),
+        entitlement("guests", shares=1, namespaces=["guests"]),
+        entitlement("research", shares=400, namespaces=["research"]),
+        entitlement("operations", shares=200, namespaces=["operations"]),
+        job("notebook", "guests", "guests", parallelFraction="0.5"),
+        pod("notebook-0", "notebook", "node-2", namespace="guests", cpu="20m"),
+        pod("notebook-1", "notebook", "node-2", namespace="guests", cpu="20m"),
+        *_job("train", "research", "research", "8Gi", ["node-1"], parallelFraction="0.98"),
+        *_job("sweep", "research", "research", "4Gi", ["node-2"], parallelFraction="0.9"),
+        job("serve", "operations", "operations", parallelFraction="0.7"),
+        pod("serve-0", "serve", "node-1", namespace="operations", cpu="26"),
+    ]
+    return _decided(documents)
+
+
 def leases(nodes: list[str]) -> list[Document]:
     """Return the Leases of an operator and of agents that are alive for a day."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

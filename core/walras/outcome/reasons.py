@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 VISIBLE = 0.005
 """Smallest change in cores that a reason mentions: half of the last digit that is printed."""
 
+BELOW_REQUEST = "less than its request of"
+"""What the reason of every grant says that is less than its pod requested."""
+
 
 class Terms(NamedTuple):
     """What decided a job's cores besides its bid.
@@ -184,4 +187,4 @@ def _unkept_request(grant: Grant, job: Job, mechanism: CoreMechanism) -> str | N
         why = f"since the requests and least parts of its pods exceed what {job.node} sells"
     else:
         why = "which spec.cores.floor of the Market does not keep for it"
-    return f"less than its request of {grant.requested:.4g} cores, {why}"
+    return f"{BELOW_REQUEST} {grant.requested:.4g} cores, {why}"
