@@ -165,7 +165,7 @@ def using(
     grant = {"podUID": "a-uid", "namespace": "lab", "name": "a", "cores": "2"}
     allocation["spec"] = {**allocation["spec"], "grants": [grant]}
     held = [{"podUID": uid, "usedCpus": counted} for uid in ("a-uid", "of-another-node")]
-    topology = {"cores": 4, "threads": 8}
+    topology = {"cores": 4, "threads": 8, "sockets": 1}
     allocation["status"] = {"topology": topology, "pods": held if counted else []}
     rules: Any = parse_object(
         {**document("Market"), "metadata": {"name": "default"}, "spec": {"cores": {"unit": unit}}}

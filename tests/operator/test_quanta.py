@@ -582,7 +582,7 @@ def test_many_entitlements_are_told_of_their_credits_in_turn() -> None:
     )
     server.publish("A", decide(server.view("A")))
     told: list[str] = []
-    for _ in range(300 // SECONDS):
+    for _ in range(600 // SECONDS):
         server.now += timedelta(seconds=SECONDS)
         decision = decide(server.view("A"))
         now = [each.object.name for each in decision.statuses if each.object.kind == "Entitlement"]

@@ -311,6 +311,20 @@ def test_a_status_is_written_for(before: Any, after: Any, worth: bool) -> None:
     assert worth_writing(before, after) is worth
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "worth"),
+    [
+        ({"credits": {"balance": "1"}}, {"credits": {"balance": "2"}}, False),
+        ({"memory": {"granted": "100"}}, {"memory": {"granted": "95"}}, False),
+        ({"memory": {"granted": "100"}}, {"memory": {"granted": "80"}}, True),
+        ({"pods": [{"memory": "100"}]}, {"pods": [{"memory": "95"}]}, False),
+    ],
+)
+def test_memory_and_credits_wait_for_their_turn(before: Any, after: Any, worth: bool) -> None:
+    assert worth_writing(before, after, turn=False) is worth
+    assert worth_writing(before, after)
+
+
 def test_statuses_and_grants_stay_while_prices_move_a_little() -> None:
     """A pod that comes to another node moves all prices, and nobody is told of that here."""
     nodes = [node(f"n{number}", "48") for number in range(40)]

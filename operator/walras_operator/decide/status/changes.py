@@ -7,15 +7,16 @@ changed; as it is compared with what was written, small moves add up until they 
 
 from __future__ import annotations
 
+import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from walras_operator.decide.conditions import clipped, conditions_of, listed, summarize
 from walras_operator.decide.status.market import without_stamp
 from walras_operator.decide.world import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from walras_operator.decide.world import Reference
 
@@ -34,52 +35,89 @@ NUMBERS = frozenset(
 """Fields whose numbers follow prices."""
 
 WITH_OTHERS = frozenset(
-    {
-        "coreHours", "gaining", "losing", "neededCores", "payableCores", "workLeftError",
-    }
-)  # fmt: skip
+    {"coreHours", "gaining", "losing", "neededCores", "payableCores", "workLeftError"}
+)
 """Fields that change all the time, and are written when another one is."""
 
-SENTENCES = frozenset({"message", "reason"})
+VISIBLE_MEMORY = 0.1
+"""Smallest relative change of memory that is worth a write before the object's turn."""
+
+ALWAYS: Final[Mapping[str, float]] = {
+    **dict.fromkeys(NUMBERS, VISIBLE),
+    **dict.fromkeys(WITH_OTHERS, math.inf),
+}
+"""Relative changes of fields that are not worth a write at any time."""
+
+BETWEEN_TURNS: Final[Mapping[str, float]] = {
+    **ALWAYS,
+    **dict.fromkeys(("demand", "granted", "memory"), VISIBLE_MEMORY),
+    "credits": math.inf,
+}
+"""The same while it is not an object's turn: Karma changes memory and credits in every quantum."""
+
+TURN_SECONDS = 600
+"""Time within which each object of a kind has its turn, if `MOST_TURNS` suffice."""
+
+LEAST_TURNS, MOST_TURNS = 0.2, 10.0
+"""Objects of a kind that have their turn in a second."""
+
+SENTENCES = frozenset({"memoryReason", "message", "reason"})
 """Fields whose text may contain such numbers."""
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
-def worth_writing(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Return whether a status differs visibly from the one last written."""
-    return not _same(without_stamp(before), after, "")
+def in_turn(names: Sequence[str], quantum: int, seconds: int) -> frozenset[str]:
+    """Return the objects of a kind whose turn it is in a quantum of memory.
+
+    Args:
+        names: All objects of the kind, in an order that lasts.
+        quantum: Number of the quantum; 0 if memory is not divided in quanta: all have their turn.
+        seconds: Length of a quantum.
+    """
+    turns = min(max(len(names) / TURN_SECONDS, LEAST_TURNS), MOST_TURNS)
+    every = math.ceil(len(names) / (turns * seconds)) if quantum and names else 1
+    return frozenset(names[(-quantum) % every :: every])
 
 
-def _same(before: Any, after: Any, field: str) -> bool:
-    if before == after or field in WITH_OTHERS:
+def worth_writing(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, turn: bool = True
+) -> bool:
+    """Return whether a status differs visibly from the one last written.
+
+    Args:
+        before: Status as last written.
+        after: Status as it is to be.
+        turn: Whether it is the object's turn to have its memory and credits written.
+    """
+    return not _same(without_stamp(before), after, "", ALWAYS if turn else BETWEEN_TURNS)
+
+
+def _same(before: Any, after: Any, field: str, tolerated: Mapping[str, float]) -> bool:
+    tolerance = tolerated.get(field)
+    if before == after or tolerance == math.inf:
         return True
-    if field in NUMBERS:
-        return _near(before, after)
     if isinstance(before, dict) and isinstance(after, dict):
         if field in {"account", "ledger", "runs"} or before.keys() != after.keys():
             return False
-        return all(_same(before[key], after[key], key) for key in after)
+        return all(_same(before[key], after[key], key, tolerated) for key in after)
+    if tolerance is not None:
+        return _near(before, after, tolerance)
     if isinstance(before, list) and isinstance(after, list):
         return len(before) == len(after) and all(
-            _same(one, other, field) for one, other in zip(before, after, strict=True)
+            _same(one, other, field, tolerated) for one, other in zip(before, after, strict=True)
         )
     if field in SENTENCES and isinstance(before, str) and isinstance(after, str):
         return _NUMBER.sub("0", before) == _NUMBER.sub("0", after)
     return False
 
 
-def _near(before: Any, after: Any) -> bool:
-    """Return whether two numbers, or objects of numbers, differ by less than `VISIBLE`."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        return before.keys() == after.keys() and all(
-            _same(before[key], after[key], key) for key in after
-        )
+def _near(before: Any, after: Any, tolerance: float) -> bool:
     try:
         one, other = float(before), float(after)
     except (TypeError, ValueError):
         return False
-    return abs(one - other) <= VISIBLE * max(abs(one), abs(other))
+    return abs(one - other) <= tolerance * max(abs(one), abs(other))
 
 
 WARNINGS = frozenset(
@@ -130,7 +168,7 @@ def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]
     former = {str(each.get("name")): each for each in listed(before, "pods")}
     for pod in listed(after, "pods"):
         had, has = (_cores(each) for each in (former.get(pod["name"], {}), pod))
-        if not _near(had, has):
+        if not _near(had, has, VISIBLE):
             node = f" on {pod['node']}" if "node" in pod else ""
             yield f"Pod {pod['name']}{node}: now {has} cores, before {had}"
 

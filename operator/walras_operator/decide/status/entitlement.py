@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import islice
@@ -31,7 +30,6 @@ from walras_operator.decide.conditions import (
     summarize,
 )
 from walras_operator.decide.numbers import figure
-from walras_operator.decide.status.changes import worth_writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,14 +39,6 @@ if TYPE_CHECKING:
     from walras_api.kinds import EntitlementObject
     from walras_operator.decide.validation import Validated
     from walras_operator.decide.world import Document
-
-
-CREDITS_SECONDS = 300
-"""Longest time for which a status of an Entitlement may show credits of before, but where there
-are so many that `MOST_WRITES` do not suffice."""
-
-LEAST_WRITES, MOST_WRITES = 0.3, 10.0
-"""Entitlements per second whose status is written only because their credits changed."""
 
 
 BELOW = 0.01
@@ -80,7 +70,6 @@ class EntitlementOutcomes:
         users: Outcome of the market for cores.
         memory: Outcome of the division of memory.
         quantum: Number of the Karma quantum; 0 without Karma.
-        due: Entitlements whose status is written in this quantum for their credits alone.
         account: What others owe each and all below it, also those that have a problem.
         half_life: Seconds in which a balance halves.
         costs: What each user's requests cost others, a sentence each.
@@ -95,7 +84,6 @@ class EntitlementOutcomes:
     users: Mapping[str, UserOutcome]
     memory: Mapping[str, MemoryOutcome]
     quantum: int
-    due: frozenset[str]
     account: Mapping[str, Balance]
     half_life: float
     costs: Mapping[str, Sequence[str]]
@@ -106,7 +94,6 @@ class EntitlementOutcomes:
     ) -> EntitlementOutcomes:
         """Index a plan by entitlement."""
         quantum = 0 if plan.quantum is None else plan.quantum.number
-        seconds = validated.objects.rules.memory.quantum_seconds
         spends: defaultdict[str, defaultdict[str, _Spend]] = defaultdict(
             lambda: defaultdict(_Spend)
         )
@@ -129,7 +116,6 @@ class EntitlementOutcomes:
             {each.name: each for each in plan.users},
             {each.name: each for each in plan.memory},
             quantum,
-            due_in([each.name for each in plan.memory], quantum, seconds),
             with_subtrees(account),
             policy_of(validated.objects.rules).core_half_life,
             _costs(plan.users),
@@ -144,16 +130,6 @@ def _costs(users: Iterable[UserOutcome]) -> dict[str, list[str]]:
             if each.user != user.name:
                 found[each.user].append(f"{user.name} is short of cores on {each.node}")
     return {name: sorted(each) for name, each in found.items()}
-
-
-def due_in(names: Sequence[str], quantum: int, seconds: int) -> frozenset[str]:
-    """Return the entitlements whose credits alone are worth a write in a quantum, each in turn.
-
-    All balances change in every quantum, and each status costs a request.
-    """
-    writes = min(max(len(names) / CREDITS_SECONDS, LEAST_WRITES), MOST_WRITES)
-    turns = math.ceil(len(names) / (writes * seconds)) or 1
-    return frozenset(names[(-quantum) % turns :: turns])
 
 
 def parts_of_whole(entitlements: Sequence[EntitlementObject]) -> dict[str, float]:
@@ -221,11 +197,7 @@ def entitlement_status(
         {"node": node, "spend": figure(each.spend), "cores": figure(each.cores)}
         for node, each in spends[:MOST_SPENDS]
     ]
-    document = status.document() | {"spendByNode": by_node}
-    if name in outcomes.due or "credits" not in before or "credits" not in document:
-        return document
-    with_old_credits = document | {"credits": before["credits"]}
-    return document if worth_writing(before, with_old_credits) else with_old_credits
+    return status.document() | {"spendByNode": by_node}
 
 
 def _cores(user: UserOutcome) -> EntitledCores:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from walras_api.contract import MARKET_NAME
 from walras_operator.decide.conditions import Problem, conditions, fails
 from walras_operator.decide.runs.run_record import runs_without_grants
-from walras_operator.decide.status.changes import events, worth_writing
+from walras_operator.decide.status.changes import events, in_turn, worth_writing
 from walras_operator.decide.status.entitlement import EntitlementOutcomes, entitlement_status
 from walras_operator.decide.status.job import job_status
 from walras_operator.decide.status.market import not_used, with_problem
@@ -33,27 +33,35 @@ OPERATOR_NAMESPACE = "operatorNamespace"
 
 
 class StatusUpdate(NamedTuple):
-    """Status of an object as last written, and as it is to be."""
+    """Status of an object as last written, and as it is to be.
+
+    Attributes:
+        turn: Whether it is the object's turn to have its memory and credits written.
+    """
 
     object: Reference
     before: Mapping[str, Any]
     after: Document
+    turn: bool = True
 
 
 def participant_statuses(
     world: World, outcomes: JobOutcomes, entitlements: EntitlementOutcomes
 ) -> Iterator[StatusUpdate]:
     """Yield the statuses of all valid Entitlements and MarketJobs."""
-    for entitlement in world.objects.entitlements:
-        reference = reference_of(entitlement)
+    quantum, seconds = entitlements.quantum, outcomes.validated.objects.rules.memory.quantum_seconds
+    users = {reference_of(each): each for each in world.objects.entitlements}
+    turn = in_turn(list(users), quantum, seconds)
+    for reference, entitlement in users.items():
         before = entitlement.status or {}
-        yield StatusUpdate(
-            reference, before, entitlement_status(entitlement, entitlements, before, world.now)
-        )
-    for job in world.objects.jobs:
-        reference = reference_of(job)
+        after = entitlement_status(entitlement, entitlements, before, world.now)
+        yield StatusUpdate(reference, before, after, reference in turn)
+    jobs = {reference_of(each): each for each in world.objects.jobs}
+    turn = in_turn(list(jobs), quantum, seconds)
+    for reference, job in jobs.items():
         before = job.status or {}
-        yield StatusUpdate(reference, before, job_status(job, outcomes, before, world.now))
+        after = job_status(job, outcomes, before, world.now)
+        yield StatusUpdate(reference, before, after, reference in turn)
 
 
 def profile_statuses(world: World, profiles: Iterable[SpeedupProfile]) -> Iterator[StatusUpdate]:
@@ -140,7 +148,7 @@ def status_changes(
     writes: list[StatusWrite] = []
     found: list[Event] = []
     for update in sorted(statuses, key=lambda each: each.object):
-        if worth_writing(update.before, update.after):
+        if worth_writing(update.before, update.after, turn=update.turn):
             writes.append(StatusWrite(update.object, update.after))
             found += events(update.object, update.before, update.after)
     return tuple(writes), tuple(found)
