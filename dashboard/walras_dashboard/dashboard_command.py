@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from walras_cli.cluster.options import cluster_options
+from walras_cli.cluster.options import CHARTS_OPERATOR, cluster_options
 from walras_service.failures import BadInput
 
 if TYPE_CHECKING:
@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 @click.option("--prometheus", metavar="URL", help="Show the history that this Prometheus has.")
 @click.option(
     "--prometheus-match",
-    default="",
-    metavar="MATCHERS",
-    help='Label matchers where it knows several clusters, such as cluster="a".',
+    default=CHARTS_OPERATOR,
+    show_default=True,
+    metavar="LABELS",
+    help="Label matchers that only the operator's metrics have in it.",
 )
 @click.option("--prometheus-token", metavar="FILE", help="File with a bearer token for Prometheus.")
 @click.option(

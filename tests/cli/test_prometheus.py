@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
+import threading
 import urllib.request
+from datetime import UTC, datetime
 from socket import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -17,7 +20,7 @@ from click.testing import CliRunner
 from answering import Answering, send
 from waiting import eventually
 from walras.outcome.hourly_accounts import COLUMNS, DAY, HOUR
-from walras_cli.cluster.prometheus import Prometheus, days_of, prometheus_history
+from walras_cli.cluster.prometheus import Prometheus, Range, days_of, prometheus_history
 from walras_cli.cluster.report.sums import Row, report_of
 from walras_cli.main import main
 from walras_service.failures import Failure
@@ -294,3 +297,79 @@ def test_a_real_prometheus_says_what_is_wrong_with_a_matcher(prometheus: str) ->
 
 def test_all_sums_come_from_a_figure_of_users() -> None:
     assert {each.name for each in COLUMNS} >= {"entitled", "held", "paid", "memoryHeld"}
+
+
+@pytest.mark.parametrize("value", ["Infinity", "-Infinity", "NaN", "1e308", "-1e308", "1e19"])
+def test_figures_that_are_none_are_left_out(server: Server, value: str) -> None:
+    fill(server)
+    server.values["held_cores"]["ann"] = server.values["credits"]["bob"] = lambda _: float(value)
+    found = rows(server)
+    assert found["ann"].cores.held is None
+    assert found["bob"].cores.entitled == 6.0, "the rest goes on"
+    history = prometheus_history(Prometheus.at(server.url), 7200, STEP, START + 2 * HOUR)
+    assert history.source == "prometheus"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[" * 100_000,
+        '{"data": {"result": ' + "[" * 100_000,
+        '{"data": {"result": [{"metric": {}, "values": [[Infinity, "1"]]}]}}',
+        '{"data": {"result": [{"metric": {}, "values": [[1e400, "1"]]}]}}',
+        '{"data": {"result": [{"metric": {}, "values": [["NaN", "1"]]}]}}',
+        '{"data": {"result": "abc"}}',
+        '{"data": {"result": [7]}}',
+    ],
+)
+@pytest.mark.parametrize("code", [200, 400])
+def test_an_answer_that_is_none_is_told_in_one_line(server: Server, body: str, code: int) -> None:
+    server.body, server.code = body, code
+    with pytest.raises(Failure) as told:
+        Prometheus.at(server.url).query("leader", "", Range(0, 600, 300))
+    message = told.value.format_message()
+    assert "\n" not in message
+    assert "check --prometheus" in message
+
+
+def test_what_it_says_of_an_error_cannot_change_the_terminal(server: Server) -> None:
+    server.body, server.code = json.dumps({"error": "a\nb\x1b[2J" + "c" * 1000}), 400
+    with pytest.raises(Failure) as told:
+        Prometheus.at(server.url).query("leader", "", Range(0, 600, 300))
+    message = told.value.format_message()
+    assert "400: a b?[2Jccc" in message
+    assert len(message) < 500
+
+
+@pytest.mark.parametrize("head", [True, False], ids=["head", "body"])
+def test_an_answer_that_drips_for_ever_ends(head: bool) -> None:
+    """A byte comes now and then, so that no single read takes long."""
+
+    class Dripping(Answering):
+        def respond(self, request: BaseHTTPRequestHandler) -> None:
+            start = b"HTTP/1.1 200 OK\r\n" if head else b"HTTP/1.1 200 OK\r\n\r\n"
+            request.close_connection = True
+            with contextlib.suppress(OSError):
+                request.wfile.write(start)
+                while True:
+                    request.wfile.write(b"X-A: b\r\n")
+                    request.wfile.flush()
+                    threading.Event().wait(0.01)
+
+    server = Dripping()
+    try:
+        with pytest.raises(Failure, match="check --prometheus"):
+            Prometheus(server.url, patience=0.3).query("leader", "", Range(0, 600, 300))
+    finally:
+        server.close()
+
+
+def test_a_report_believes_the_charts_operator_alone(server: Server) -> None:
+    fill(server)
+    since = datetime.fromtimestamp(START, UTC).isoformat()
+    until = datetime.fromtimestamp(START + 2 * HOUR, UTC).isoformat()
+    arguments = ["report", "--prometheus", server.url, "--since", since, "--until", until]
+    CliRunner().invoke(main, arguments, catch_exceptions=False)
+    asked = [parse_qs(urlsplit(path).query)["query"][0] for path, _ in server.asked]
+    assert asked
+    assert all('{namespace="walras-system",service="walras-operator"}' in each for each in asked)

@@ -11,6 +11,9 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+CHARTS_OPERATOR = 'namespace="walras-system",service="walras-operator"'
+"""Labels that the chart's ServiceMonitor gives the operator's metrics."""
+
 _CLUSTER = (
     click.option(
         "--kubeconfig",

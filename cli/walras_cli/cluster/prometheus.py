@@ -7,13 +7,15 @@ counts as observed if some operator led then; otherwise nobody decided, and the 
 from __future__ import annotations
 
 import json
-import math
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
+from socket import SHUT_RDWR
+from threading import Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -29,8 +31,10 @@ from walras.outcome.history import (
 )
 from walras.outcome.hourly_accounts import COLUMNS, DAY, HOUR, OTHERS, Day, HourSums
 from walras_service.failures import BadInput, Failure
+from walras_service.untrusted import printable
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator, Mapping
 
     from walras.outcome.blocks import Table
@@ -40,7 +44,14 @@ RESOLUTION = 300
 """Seconds between two points of a report: a gap is known to that precision."""
 
 PATIENCE = 60.0
+"""Seconds that an answer may take until its last byte."""
+
 LARGEST_ANSWER = 256 * 2**20
+
+LARGEST_FIGURE = 1e18
+"""Amount beyond which a figure is none; a cluster has fewer bytes, and sums stay finite."""
+
+_LONGEST_REASON = 300
 
 _CHUNK = 7 * DAY  # 2 016 points: Prometheus returns at most 11 000 of a series
 _ASKING = 4
@@ -85,6 +96,48 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Follow no redirect."""
 
 
+class _Deadline(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Ends connections that take too long, even if a byte comes now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sockets: list[socket.socket] = []
+
+    def http_open(self, req: urllib.request.Request) -> Any:
+        """Open a connection that ends in time."""
+        return self.do_open(self._noted(HTTPConnection), req)
+
+    def https_open(self, req: urllib.request.Request) -> Any:
+        """Open a connection that ends in time."""
+        return self.do_open(self._noted(HTTPSConnection), req)
+
+    def _noted(self, kind: type[HTTPConnection]) -> Any:
+        sockets = self._sockets
+
+        class Noted(kind):  # type: ignore[misc, valid-type]
+            def connect(self) -> None:
+                super().connect()
+                sockets.append(self.sock)
+
+        return Noted
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Return a context after whose time the connections end."""
+        timer = Timer(seconds, self._end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _end(self) -> None:
+        for each in self._sockets:
+            with suppress(OSError):
+                each.shutdown(SHUT_RDWR)
+
+
 @dataclass(frozen=True, slots=True)
 class Prometheus:
     """A Prometheus server, or what answers like one, such as Thanos or Mimir.
@@ -93,11 +146,13 @@ class Prometheus:
         url: Its URL, to which ``/api/v1`` is added.
         match: Label matchers, such as ``cluster="a"``, where it knows several clusters.
         token: Bearer token; empty for none.
+        patience: Seconds that an answer may take.
     """
 
     url: str
     match: str = ""
     token: str = ""
+    patience: float = PATIENCE
 
     @classmethod
     def at(cls, url: str, match: str = "", token_file: str | None = None) -> Prometheus:
@@ -137,7 +192,7 @@ class Prometheus:
         )
         try:
             return {str(each["metric"].get(label, "")): _points(each["values"]) for each in found}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise self._failure("its answer is not one of Prometheus's range API") from error
 
     def _asked(self, parameters: Mapping[str, str]) -> list[Any]:
@@ -147,9 +202,10 @@ class Prometheus:
         request = urllib.request.Request(  # noqa: S310 - `at` has seen to the scheme
             f"{self.url}/api/v1/query_range?{urlencode(parameters)}", headers=headers
         )
-        opener = urllib.request.build_opener(_NoRedirect)
+        deadline = _Deadline()
+        opener = urllib.request.build_opener(_NoRedirect, deadline)
         try:
-            with opener.open(request, timeout=PATIENCE) as answer:
+            with deadline.within(self.patience), opener.open(request, timeout=PATIENCE) as answer:
                 text = answer.read(LARGEST_ANSWER + 1)
         except urllib.error.HTTPError as error:
             with error:
@@ -160,7 +216,7 @@ class Prometheus:
             raise self._failure("its answer is larger than 256 MiB; ask for less time")
         try:
             return list(json.loads(text)["data"]["result"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise self._failure("its answer is not one of Prometheus's range API") from error
 
     def _failure(self, why: str) -> Failure:
@@ -295,12 +351,13 @@ def _row(known: Mapping[str, float]) -> tuple[int | None, ...]:
 
 def _points(values: Any) -> Points:
     points = {round(float(time)): float(value) for time, value in values}
-    return {time: value for time, value in points.items() if math.isfinite(value)}
+    return {time: value for time, value in points.items() if abs(value) <= LARGEST_FIGURE}
 
 
 def _said(error: urllib.error.HTTPError) -> str:
     """Return what Prometheus says of a request that it refuses."""
     try:
-        return f"{error.code}: {json.loads(error.read(10_000))['error']}"
-    except (ValueError, KeyError, TypeError, OSError):
+        said = " ".join(str(json.loads(error.read(10_000))["error"]).split())
+        return f"{error.code}: {printable(said)[:_LONGEST_REASON]}"
+    except (ValueError, KeyError, TypeError, OSError, HTTPException, RecursionError):
         return f"HTTP status {error.code} {error.reason}"

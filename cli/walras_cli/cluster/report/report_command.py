@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
-from walras_cli.cluster.options import target_options
+from walras_cli.cluster.options import CHARTS_OPERATOR, target_options
 from walras_service.failures import BadInput, Failure
 
 if TYPE_CHECKING:
@@ -111,9 +111,10 @@ class By(click.ParamType[frozenset[str], str]):
 @click.option("--prometheus", metavar="URL", help="Compute it from the metrics in this Prometheus.")
 @click.option(
     "--prometheus-match",
-    default="",
+    default=CHARTS_OPERATOR,
+    show_default=True,
     metavar="LABELS",
-    help='Label matchers that only the operator\'s metrics have in it, such as cluster="a".',
+    help="Label matchers that only the operator's metrics have in it.",
 )
 @click.option("--prometheus-token", metavar="FILE", help="File with a bearer token for Prometheus.")
 def report(
