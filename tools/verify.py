@@ -172,7 +172,7 @@ def machines() -> Iterator[Environment]:
 @contextmanager
 def new_examples() -> Iterator[Environment]:
     """Make property tests draw new random examples."""
-    yield {"WALRAS_NEW_EXAMPLES": "yes"}
+    yield {"WALRAS_NEW_EXAMPLES": "yes", "WALRAS_HISTORIES": "3000"}
 
 
 @contextmanager

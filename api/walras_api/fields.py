@@ -47,6 +47,7 @@ LONGEST_DEADLINE = 25
 LONGEST_DECIMAL = 25
 LONGEST_QUANTITY = 30
 LONGEST_NAME = 253
+LONGEST_TEXT = 4096
 LONGEST_LABEL = 63
 """Characters of a label's value, and of its key without the prefix."""
 
@@ -316,7 +317,7 @@ NotNegativeInt = Annotated[
     AfterValidator(_not_negative),
     WithJsonSchema({"type": "integer", "format": "int64", "minimum": 0, "maximum": MOST_EXACT}),
 ]
-Text = Annotated[str, Field(min_length=1)]
+Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
 Labels = Annotated[dict[str, str], Field(max_length=100)]
 
 

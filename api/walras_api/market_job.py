@@ -349,10 +349,10 @@ class MarketJobSpec(Model):
     entitlement: Name
     selector: LabelSelector | None = None
     target_ref: TargetRef | None = None
-    command: Annotated[list[str], Field(min_length=1, max_length=10000)] | None = None
+    command: Annotated[list[str], Field(min_length=1, max_length=1000)] | None = None
     working_dir: Annotated[Text, DEFAULT_NOT_STORED] = "."
     env: Annotated[
-        list[EnvironmentVariable], Field(max_length=1000), Unique("values for", key="name")
+        list[EnvironmentVariable], Field(max_length=256), Unique("values for", key="name")
     ] = Field(default_factory=list)
     data: Annotated[JobData, DEFAULT_NOT_STORED] = JobData()
     work: PositiveDecimal = Decimal(1)

@@ -366,7 +366,8 @@ class MarketJobStatus(ConditionedStatus):
             (whether it is expected to be met, or was), for a labelled workload with invalid
             annotations ``AnnotationsValid``, for a job with pods that hold less than the
             requests that the market keeps ``RequestsKept``, and for a job that is to share no core,
-            with pods that hold less than one, ``WholeCores``.
+            with pods that hold less than one, ``WholeCores``, and for a job in a namespace with
+            pods that are left out, ``PodsRead``.
     """
 
     workload: str | None = None

@@ -85,6 +85,8 @@ class Metadata(BaseModel):
         generation: Number that the API server increases whenever the spec changes.
         creation_timestamp: Creation time that the API server sets; empty in a document that was
             never applied.
+        deletion_timestamp: Time at which somebody asked to delete it, which waits for its
+            finalizers; empty if nobody has.
     """
 
     model_config = ConfigDict(
@@ -99,6 +101,7 @@ class Metadata(BaseModel):
     uid: str = ""
     generation: int = 0
     creation_timestamp: Annotated[str, BeforeValidator(lambda given: str(given or ""))] = ""
+    deletion_timestamp: Annotated[str, BeforeValidator(lambda given: str(given or ""))] = ""
 
 
 class LabelSelector(Model):

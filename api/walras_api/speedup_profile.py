@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from walras.speedup.profile import Sample, SpeedupFit
 
 
+MOST_RUN_TIMES = 256
+"""Core counts and data sizes together of which a SpeedupProfile has run times."""
+
+MOST_REPEATS = 64
+"""Run times at one core count and one data size."""
+
+MOST_PENALTIES = 256
+"""Programs beside which a SpeedupProfile says what its own loses."""
+
 MOST_MEASUREMENTS = 3
 """Measurements of running pods that a SpeedupProfile's status keeps."""
 
@@ -61,7 +70,7 @@ class ProfileMeasurement(Model):
 
     cores: PositiveInt
     data_size: Text = "100%"
-    seconds: Annotated[list[PositiveDecimal], Field(min_length=1, max_length=1000)]
+    seconds: Annotated[list[PositiveDecimal], Field(min_length=1, max_length=MOST_REPEATS)]
     user_seconds: Text | None = None
     system_seconds: Text | None = None
     peak_memory: Bytes | None = None
@@ -76,7 +85,7 @@ class ProfileSampling(Model):
         repeats: Number of runs, or samples, at each core count and data size.
     """
 
-    cores: Annotated[list[PositiveInt], Field(min_length=1, max_length=1000)]
+    cores: Annotated[list[PositiveInt], Field(min_length=1, max_length=MOST_RUN_TIMES)]
     data_sizes: Annotated[list[Text], Field(min_length=1, max_length=100)] = Field(default=["100%"])
     repeats: PositiveInt = 3
 
@@ -118,11 +127,13 @@ class SpeedupProfileSpec(Model):
     )
 
     sampling: ProfileSampling | None = None
-    measurements: Annotated[list[ProfileMeasurement], Field(max_length=1000)] | None = None
+    measurements: Annotated[list[ProfileMeasurement], Field(max_length=MOST_RUN_TIMES)] | None = (
+        None
+    )
     parallel_fraction: Fraction | None = None
     memory_bandwidth: PositiveDecimal | None = None
     penalties: Annotated[
-        list[Penalty], Field(max_length=1000), Unique("penalties beside", key="profile")
+        list[Penalty], Field(max_length=MOST_PENALTIES), Unique("penalties beside", key="profile")
     ] = Field(default_factory=list)
 
 
@@ -391,14 +402,14 @@ class SpeedupProfileStatus(ConditionedStatus):
     whole_data_parallel_fraction: Decimals | None = None
     raw_parallel_fraction: Decimals | None = None
     variance: Decimals | None = None
-    parallel_fraction_by_cores: Annotated[list[FractionAt], Field(max_length=1000)] = Field(
-        default_factory=list
+    parallel_fraction_by_cores: Annotated[list[FractionAt], Field(max_length=MOST_RUN_TIMES)] = (
+        Field(default_factory=list)
     )
-    time_models: Annotated[list[TimeModelReport], Field(max_length=1000)] = Field(
+    time_models: Annotated[list[TimeModelReport], Field(max_length=MOST_RUN_TIMES)] = Field(
         default_factory=list
     )
     memory_bandwidth: Decimals | None = None
-    penalties: Annotated[list[MeasuredPenalty], Field(max_length=1000)] = Field(
+    penalties: Annotated[list[MeasuredPenalty], Field(max_length=MOST_PENALTIES)] = Field(
         default_factory=list
     )
     online: OnlineProfile | None = None

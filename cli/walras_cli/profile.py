@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walras_api.speedup_profile import MOST_REPEATS
 from walras_cli.options import output_option
 from walras_service.failures import BadInput, Failure, Interrupted
 
@@ -32,7 +33,7 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 @click.option(
     "--repeat",
     "repeats",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MOST_REPEATS),
     default=3,
     show_default=True,
     help="Runs at each core count and data size.",

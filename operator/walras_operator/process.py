@@ -13,6 +13,7 @@ from walras_operator.history.config_maps import HistoryParts
 from walras_operator.history.keeper import HistoryKeeper
 from walras_operator.lead.leadership import Leadership
 from walras_operator.lead.lease import Times
+from walras_operator.lead.server_clock import ServerClock
 from walras_operator.loop.debounce import Debounce
 from walras_operator.loop.gather import Gatherer
 from walras_operator.loop.health import HealthInputs, liveness_problems, readiness_problems
@@ -95,12 +96,14 @@ class Operator:
         )
         self.mirror = Mirror(kinds, self._changed, time.monotonic)
         self.watches = Watches(watch_api, kinds, self.mirror)
+        clock = ServerClock(lease_api.server_time)  # the Lease is renewed all the time
         self.leadership = Leadership(
             lease_api,
             options.namespace,
             options.lease,
             options.identity,
             options.times,
+            clock.now,
             self._changed,
             self.watches.restored,
         )
@@ -128,6 +131,7 @@ class Operator:
             self.metrics,
             self.pools,
             Debounce(*options.debounce),
+            clock.now,
         )
         use = PodUse(history_api)
         self.history = HistoryKeeper(
@@ -137,7 +141,7 @@ class Operator:
             lambda: self.recompute.rules.history,
             HistoryParts(history_api, options.namespace),
             self.metrics,
-            ahead=lease_api.ahead,  # the Lease is renewed all the time
+            ahead=lease_api.ahead,
         )
         self.metrics.registry.register(self._gauges())
         self.metrics.registry.register(MarketGauges(lambda: self.mirror.world("")))

@@ -12,6 +12,7 @@ from walras.speedup.profile import fit_profile
 from walras.speedup.sizes import WHOLE, DataSize, parse_sizes
 from walras_agent.local.placement import PlacementError
 from walras_agent.topology import Topology
+from walras_api.speedup_profile import MOST_RUN_TIMES
 from walras_profiler.campaign import (
     MeasurementError,
     Runner,
@@ -96,6 +97,11 @@ def prepare(request: ProfileRequest, topology: Topology) -> ProfilePlan:
         _check_command(request, template, sizes)
     except (ValueError, SamplingError) as error:
         raise RequestError(str(error)) from error
+    if len(cores) * max(len(sizes), 1) > MOST_RUN_TIMES:
+        raise RequestError(
+            f"{len(cores)} core counts and {len(sizes)} sizes are more than the {MOST_RUN_TIMES} "
+            f"pairs that a SpeedupProfile has; name fewer by --cores or --sizes"
+        )
     trials = plan_trials(cores, sizes or (WHOLE,), request.repeats, request.seed)
     return ProfilePlan(request, template, topology, trials)
 

@@ -104,15 +104,17 @@ class Api:
         """URL of the API server."""
         return str(self.found.host)
 
-    def ahead(self) -> float:
-        """Return by how many seconds this machine's clock is ahead of the API server's.
-
-        The last answer said what time it was there; 0 if none has.
-        """
+    def server_time(self) -> float | None:
+        """Return the API server's time in seconds since 1970, as far as it has said; else None."""
         if self._told is None:
-            return 0.0
+            return None
         date, heard = self._told
-        return time.time() - (date + time.monotonic() - heard)
+        return date + time.monotonic() - heard
+
+    def ahead(self) -> float:
+        """Return by how many seconds this machine's clock is ahead of the API server's; or 0."""
+        there = self.server_time()
+        return 0.0 if there is None else time.time() - there
 
     def request(
         self,

@@ -37,6 +37,15 @@ _log = logging.getLogger(__name__)
 _PAGE = 100
 """Objects per page of a list; no other thread runs while a page is decoded."""
 
+LONGEST_PAGE = 4 << 20
+"""Bytes of a page beyond which fewer objects are asked for: decoded, it takes up to 25 times that.
+A page of one object has any length, which the API server bounds."""
+
+_LONG = 1 << 20
+"""Bytes of a document from which no other thread may decode one at the same time."""
+
+_DECODES_LONG = threading.Lock()
+
 _WATCH_SECONDS = (240, 360)
 _READ = 30.0  # seconds until the next bytes of a list
 _SILENCE = 90.0  # seconds; the API server sends a bookmark every minute
@@ -126,6 +135,7 @@ class Reflector:
         self._outdated = False
         self._answer: BaseHTTPResponse | None = None
         self._version = ""
+        self._limit = _PAGE
         self._failures = 0
         self._tried = 0.0  # when a failed request is repeated, at the latest
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -220,7 +230,7 @@ class Reflector:
 
     def _list_in(self, namespace: str) -> None:
         began, gone = time.monotonic(), self._follower.known()
-        self.namespace = namespace
+        self.namespace, self._limit = namespace, _PAGE
         version, more = "", ""
         while not self._interrupted:
             with collector.paused():  # a page consists of many objects, and soon none is left
@@ -240,9 +250,12 @@ class Reflector:
         Returns:
             The resourceVersion of the list, and the token of its next page; empty for none.
         """
-        query: Query = {"limit": _PAGE, **({"continue": more} if more else {})}
-        with self._opened(query, f"{METADATA},{JSON}", _READ) as answer:
-            page = json.loads(answer.data)
+        data = self._page_of(more)
+        while data is None:
+            self._limit = max(self._limit // 4, 1)
+            data = self._page_of(more)
+        with _alone(data):
+            page = json.loads(data)
             head = {
                 "apiVersion": self._kind.api_version,
                 "kind": str(page["kind"]).removesuffix("List"),
@@ -252,6 +265,12 @@ class Reflector:
                 self._tell({**head, **item})  # items of built-in kinds have no type
             self.active = time.monotonic()
             return page["metadata"]["resourceVersion"], page["metadata"].get("continue") or ""
+
+    def _page_of(self, more: str) -> bytes | None:
+        """Return a page as the API server sent it; None if it is too long."""
+        query: Query = {"limit": self._limit, **({"continue": more} if more else {})}
+        with self._opened(query, f"{METADATA},{JSON}", _READ) as answer:
+            return _read(answer, LONGEST_PAGE if self._limit > 1 else None)
 
     def _watch(self) -> None:
         """Tell the follower of all changes since the last version, until the watch ends."""
@@ -267,7 +286,8 @@ class Reflector:
                     self._answer = answer
                 self._succeeded()
                 for line in () if self._interrupted else answer:
-                    self._take(json.loads(line))
+                    with _alone(line):
+                        self._take(json.loads(line))
                     if self._interrupted:
                         return
             self.heard = time.monotonic()
@@ -324,6 +344,23 @@ class _SilenceError(ApiError):
 
     def __init__(self, text: str) -> None:
         super().__init__(text, "unreachable")
+
+
+def _read(answer: BaseHTTPResponse, most: int | None) -> bytes | None:
+    """Return the body of a response; None if it has more than ``most`` bytes."""
+    parts: list[bytes] = []
+    size = 0
+    for part in answer.stream(1 << 16, decode_content=True):
+        size += len(part)
+        if most is not None and size > most:
+            return None
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _alone(data: bytes) -> contextlib.AbstractContextManager[object]:
+    """Return a context in which only one thread decodes a long document."""
+    return _DECODES_LONG if len(data) >= _LONG else contextlib.nullcontext()
 
 
 def some_minutes() -> int:

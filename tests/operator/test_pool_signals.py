@@ -229,7 +229,7 @@ class Elected(Recompute):
         no: Any = None
         lead: Any = SimpleNamespace(term=lambda: self.elected)
         watches: Any = SimpleNamespace(complete=True)
-        super().__init__(no, watches, lead, no, no, no, no, no, signals, Debounce())
+        super().__init__(no, watches, lead, no, no, no, no, no, signals, Debounce(), no)
         self.elected: int | None = None
 
     def become(self, term: int | None) -> None:

@@ -81,7 +81,7 @@ class Counted(Recompute):
         no: Any = None  # what only publishes
         pools: Any = SimpleNamespace(leads=lambda _: None)
         debounce = Debounce(quiet=0.1, longest=60.0)
-        super().__init__(mirror, known, known, no, no, no, no, no, pools, debounce)
+        super().__init__(mirror, known, known, no, no, no, no, no, pools, debounce, no)
 
     def _due(self, *arguments: Any) -> float:
         self.looked += 1

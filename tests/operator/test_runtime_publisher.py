@@ -6,6 +6,7 @@ single object in all of these ways.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -122,7 +123,7 @@ class Noted(Recompute):
 
     def __init__(self) -> None:
         no: Any = None
-        super().__init__(no, no, no, no, no, no, no, no, no, Debounce())
+        super().__init__(no, no, no, no, no, no, no, no, no, Debounce(), no)
 
     def pause(self, *outcomes: PublishResult) -> float:
         """Return the seconds until the next decision after these results."""
@@ -147,10 +148,10 @@ class Deciding(Recompute):
 
     def __init__(self, decision: Decision, outcome: PublishResult) -> None:
         no: Any = None
-        known: Any = SimpleNamespace(agents=frozenset(), now="", version="")
+        known: Any = SimpleNamespace(agents=frozenset(), now="", versions={})
         gatherer: Any = SimpleNamespace(world=lambda *_, **__: known)
         mirror: Any = SimpleNamespace(allocations=dict)
-        lead: Any = SimpleNamespace(identity="me")
+        lead: Any = SimpleNamespace(identity="me", led_before=str)
         writer: Any = SimpleNamespace(publish=lambda *_: outcome)
         super().__init__(
             mirror,
@@ -163,6 +164,7 @@ class Deciding(Recompute):
             Metrics(),
             no,
             Debounce(),
+            lambda: datetime(2026, 1, 31, 12, tzinfo=UTC),
         )
 
     def carried(self) -> Carried | None:

@@ -170,6 +170,27 @@ def test_objects_are_listed_in_pages_and_then_watched_from_the_version_of_the_li
     assert 240 <= api.asked[-1]["timeoutSeconds"] <= 360
 
 
+def test_of_objects_that_are_large_fewer_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant's objects can have 1.5 MiB each, and decoded, a page takes many times its bytes."""
+    monkeypatch.setattr(reflector, "LONGEST_PAGE", 5_000)
+    large = [stored(name, 3, labels={"app": "x" * 3_000}) for name in "abc"]
+    huge = stored("huge", 4, labels={"app": "x" * 9_000})
+    api = ScriptedApi(
+        *[page(*large)] * 3,  # of 100, 25 and 6
+        page(large[0], more="next"),
+        page(huge, more="last"),
+        page(large[1], version=6),
+        watch(),
+    )
+    known, made = follow(api)
+    assert made.complete
+    assert known.names == {"a", "b", "huge"}
+    limits = [each["limit"] for each in api.asked if "limit" in each]
+    assert limits == [100, 25, 6, 1, 1, 1]
+    tokens = [each.get("continue") for each in api.asked if "limit" in each]
+    assert tokens == [None, None, None, None, "next", "last"]
+
+
 def metadata(name: str, version: int) -> Document:
     """Return an object as the API server sends its metadata."""
     found = {"name": name, "namespace": "lab", "uid": f"u-{name}", "resourceVersion": str(version)}

@@ -32,13 +32,14 @@ from walras_operator.decide.credits.quanta import end_of
 from walras_operator.decide.deadlines.deadline_report import deadline_results
 from walras_operator.decide.deadlines.follow import counters, ended_pods
 from walras_operator.decide.enforcement import enforced
-from walras_operator.decide.job_outcomes import JobOutcomes
+from walras_operator.decide.job_outcomes import JobOutcomes, pods_left_out
 from walras_operator.decide.last_decision import carried
 from walras_operator.decide.measuring.measure import (
     plan_measurements,
     with_results,
     without_measurements,
 )
+from walras_operator.decide.proven_time import with_proven_time
 from walras_operator.decide.runs.run_record import RecordedEnds, record_ends, runs_by_job
 from walras_operator.decide.status.entitlement import EntitlementOutcomes
 from walras_operator.decide.status.market import (
@@ -118,7 +119,7 @@ def decide(world: World) -> Decision:
         return _release_all(world, before)
     problem = unusable(market)
     for rules in candidates(market, before, problem):
-        ended = record_ends(with_results(world, rules), rules)
+        ended = record_ends(with_results(with_proven_time(world, rules), rules), rules)
         outcome = clear_market(ended.world, before, rules, problem)
         if isinstance(outcome, Cleared):
             return _carry_out(world, ended, before, market, outcome)
@@ -191,6 +192,7 @@ def _granted(world: World, known: World, found: Cleared) -> _Granted:
             unmeasured=measuring.reasons,
             unplaceable=world.unplaceable,
             annotations=automatic.problems,
+            pods_left_out=pods_left_out(world),
         ),
         measuring,
         automatic.writes,

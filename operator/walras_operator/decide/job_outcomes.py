@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from walras_operator.decide.colocating.status import colocation_status
-from walras_operator.decide.conditions import MAX_LISTED, summarize
+from walras_operator.decide.conditions import MAX_LISTED, Problem, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from walras.market.plan import BidOutcome, Grant, Plan
     from walras_api.job_inputs import Name
     from walras_api.market_job_status import PodColocation
-    from walras_operator.decide.conditions import ConditionState, Problem
+    from walras_operator.decide.conditions import ConditionState
     from walras_operator.decide.enforcement import Enforcement
     from walras_operator.decide.validation import Validated
-    from walras_operator.decide.world import Document
+    from walras_operator.decide.world import Document, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ class JobOutcomes:
         unplaceable: Why waiting pods cannot be placed; empty if they can.
         kept_apart: Pods that wait on since they may not be beside others, by namespace and name.
         annotations: Invalid annotations of labelled workloads, by namespace and name of the job.
+        pods_left_out: Problem with pods that are invalid or too large, by their namespace.
         runs: Field ``runs`` of each job's status, by namespace and name of the job.
         deadlines: Results of deadlines, by namespace and name of the job.
     """
@@ -69,6 +70,7 @@ class JobOutcomes:
     unplaceable: str = ""
     kept_apart: Collection[Name] = frozenset()
     annotations: Mapping[Name, Problem] = field(default_factory=dict)
+    pods_left_out: Mapping[str, Problem] = field(default_factory=dict)
     runs: Mapping[Name, Document] = field(default_factory=dict)
     deadlines: Mapping[Name, DeadlineResult] = field(default_factory=dict)
 
@@ -121,3 +123,15 @@ def _overlap(validated: Validated, key: Name, number: int) -> str:
         f"Pod {pod.name} is selected by {names} too; this job, the older, has it: correct the "
         f"selector of one of them"
     )
+
+
+def pods_left_out(world: World) -> dict[str, Problem]:
+    """Return the problem with the pods of a namespace that cannot be read or are too large."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for reference, broken in world.broken.items():
+        if reference.kind == "Pod":
+            found[reference.namespace] += broken.problems[:1]
+    return {
+        namespace: Problem("PodsLeftOut", summarize(sorted(problems)))
+        for namespace, problems in found.items()
+    }

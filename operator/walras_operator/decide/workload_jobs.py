@@ -7,6 +7,7 @@ its Jobs is a workload, and the schedule names the program that they all run.
 
 from __future__ import annotations
 
+import hashlib
 from collections import ChainMap, defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -63,6 +64,8 @@ _LONGEST_NUMBER = 12
 
 
 _LONGEST_NAME = 200
+"""Characters of the name of an automatic MarketJob, of which profiles and Events are named, too."""
+
 _SPECS_KEPT = 1 << 14
 
 
@@ -166,7 +169,9 @@ def workload_jobs(world: World, rules: MarketSpec) -> WorkloadJobs:
     ]
     if deserted:
         selected = select(deserted, objects.pods, objects.controllers).job.values()
-        writes += (JobWrite(each, None) for each in {reference_of(job) for job in selected})
+        ending = {job.metadata.uid for job in deserted if job.metadata.deletion_timestamp}
+        unused = {reference_of(job) for job in selected}
+        writes += (JobWrite(each, None) for each in unused if each.uid not in ending)
     return WorkloadJobs(tuple(sorted(writes, key=lambda each: each.object)), problems)
 
 
@@ -296,10 +301,16 @@ def _default_entitlement(namespace: str, labels: Mapping[str, str], access: Acce
 
 
 def _free_name(target: _Target, taken: Collection[Name]) -> str:
-    """Return the workload's name, or one made of it that no other MarketJob has."""
-    name = target.name[:_LONGEST_NAME]
-    with_kind = f"{name}-{target.kind.lower()}"
-    candidates = chain((name, with_kind), (f"{with_kind}-{number}" for number in count(2)))
+    """Return the workload's name, or one made of it that no other MarketJob has.
+
+    Thousands of workloads may have names with the same beginning, so their digests follow.
+    """
+    identity = f"{target.group}/{target.kind}/{target.name}"
+    kind, digest = target.kind.lower(), hashlib.sha256(identity.encode()).hexdigest()[:10]
+    endings = chain(
+        ("", f"-{kind}", f"-{kind}-{digest}"), (f"-{kind}-{digest}-{n}" for n in count(2))
+    )
+    candidates = (target.name[: _LONGEST_NAME - len(end)].rstrip("-.") + end for end in endings)
     return next(each for each in candidates if (target.namespace, each) not in taken)
 
 

@@ -137,6 +137,7 @@ class World:
         silent_agents: Nodes whose agent is not alive, but was less than the grace period ago.
         carried: State from the last decision of this leader; None for its first decision.
         version: The resourceVersion of the Market that is used.
+        versions: The resourceVersions of objects whose status the operator writes, by UID.
         ledger_parts: Data of the ConfigMaps that the Market's status names, by name.
         matching: Whether to pair waiting pods now; once an epoch, so that many are paired at a
             time.
@@ -146,6 +147,8 @@ class World:
         ends: Lifetimes of ended pods that were looked up, by UID; None for pods that leave no run.
         node_pools: Signals of node pools for the Market's status; None to keep those in it.
         namespace: Namespace of this operator for the Market's status; empty to keep the one in it.
+        led_until: Time until which an operator is known to have led (RFC 3339): that of this
+            leader's last decision, or of the last renewal of the Lease before; empty if unknown.
     """
 
     now: str
@@ -157,6 +160,7 @@ class World:
     silent_agents: frozenset[str] = frozenset()
     carried: Carried | None = None
     version: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
     ledger_parts: Mapping[str, str] = field(default_factory=dict)
     matching: bool = True
     unplaceable: str = ""
@@ -164,6 +168,7 @@ class World:
     ends: Mapping[str, Lifetime | None] = field(default_factory=dict)
     node_pools: NodePoolReports | None = None
     namespace: str = ""
+    led_until: str = ""
 
     @property
     def market(self) -> Market | None:

@@ -14,7 +14,6 @@ import logging
 import random
 import threading
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from walras_operator.lead.lease import LeaderCandidate, Times
@@ -24,6 +23,7 @@ from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from walras_service.api import Api
 
@@ -39,6 +39,7 @@ class Leadership:
         name: Name of the Lease.
         identity: Unique identity of this process.
         times: Durations of the Lease.
+        clock: Returns the current time.
         changed: Called when leadership is won or lost.
         restored: Called when the API server has older data than before.
 
@@ -55,13 +56,14 @@ class Leadership:
         name: str,
         identity: str,
         times: Times,
+        clock: Callable[[], datetime],
         changed: Callable[[], None],
         restored: Callable[[], None],
     ) -> None:
         self.tried = self.answered = time.monotonic()
         self.problem = ""
         self._lease = LeaseObject(api, namespace, name)
-        self._changed, self._restored = changed, restored
+        self._clock, self._changed, self._restored = clock, changed, restored
         self._candidate = LeaderCandidate(identity, times)
         self._led = False
         self._lock = threading.Lock()
@@ -106,6 +108,11 @@ class Leadership:
         with self._lock:
             return self._candidate.since if self._candidate.leads(time.monotonic()) else None
 
+    def led_before(self) -> str:
+        """Return when the Lease had been renewed before this operator led; empty if never."""
+        with self._lock:
+            return self._candidate.led_before
+
     def holder(self) -> str:
         """Return the identity of the leader as last seen; empty if nobody leads."""
         with self._lock:
@@ -134,7 +141,7 @@ class Leadership:
             self._look()
         asked = time.monotonic()
         with self._lock:
-            record = self._candidate.wanted(asked, datetime.now(UTC))
+            record = self._candidate.wanted(asked, self._clock())
         if record is None:
             return
         try:

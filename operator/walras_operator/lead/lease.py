@@ -111,12 +111,14 @@ class LeaderCandidate:
         times: Durations of the election.
         seen: The Lease as last seen; None before.
         since: When it last began to lead, unless another one has led since; 0 before.
+        led_before: When the Lease had been renewed last before (RFC 3339); empty if never.
     """
 
     identity: str
     times: Times = field(default_factory=Times)
     seen: LeaseRecord | None = None
     since: float = 0.0
+    led_before: str = ""
     _seen_at: float = 0.0
     _renewed_at: float | None = None
 
@@ -153,6 +155,7 @@ class LeaderCandidate:
         """
         if self._renewed_at is None:
             self.since = asked
+            self.led_before = self.seen.renewed if self.seen else ""
         self.seen, self._seen_at, self._renewed_at = record, asked, asked
 
     def released(self) -> LeaseRecord | None:

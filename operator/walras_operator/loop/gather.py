@@ -53,7 +53,7 @@ class Gatherer:
         self._namespace = namespace
 
     def world(
-        self, now: datetime, carried: Carried | None, grace: float, *, matching: bool
+        self, now: datetime, carried: Carried | None, grace: float, led: str, *, matching: bool
     ) -> World:
         """Return everything that the operator knows.
 
@@ -61,6 +61,7 @@ class Gatherer:
             now: Current time (UTC).
             carried: State from the last decision; None for the first decision of a leader.
             grace: Seconds for which a node keeps its grants while its agent is silent.
+            led: Time until which an operator is known to have led; empty if unknown.
             matching: Whether to pair waiting pods now.
         """
         known = self._mirror.world(rfc3339(now), grace)
@@ -83,6 +84,7 @@ class Gatherer:
             ledger_parts=self._ledger_parts.read(names),
             node_pools=self._pools.reports,
             namespace=self._namespace,
+            led_until=led,
         )
 
     def _delete_litter(self, names: tuple[str, ...], now: datetime) -> None:

@@ -10,7 +10,6 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from walras_api.market import MarketSpec
@@ -21,6 +20,7 @@ from walras_service import collector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from walras_operator.decide.world import Carried, Decision, World, Writes
     from walras_operator.lead.leadership import Leadership
@@ -96,6 +96,7 @@ class Recompute:
         metrics: Metrics of the process.
         pools: Computes the signals of node pools.
         debounce: Chooses when to react to changes.
+        clock: Returns the current time (UTC), by the API server's clock.
 
     Attributes:
         rules: Rules of the last decision that could be made.
@@ -117,6 +118,7 @@ class Recompute:
         metrics: Metrics,
         pools: PoolSignals,
         debounce: Debounce,
+        clock: Callable[[], datetime],
     ) -> None:
         self.rules = MarketSpec()
         self.completed: float | None = None
@@ -125,9 +127,10 @@ class Recompute:
         self._mirror, self._watches, self._leadership = mirror, watches, leadership
         self._publisher, self._decide, self._metrics = publisher, decide, metrics
         self._ends, self._gatherer, self._debounce = ends, gatherer, debounce
-        self._pools = pools
+        self._pools, self._clock = pools, clock
         self._term: _LeaderTerm | None = None
         self._tried: float | None = None
+        self._decided = ""  # when a decision last counted, by the API server's clock
         self._failures = 0
         self._wake = threading.Condition()
         self._sleeps_until = 0.0
@@ -218,10 +221,11 @@ class Recompute:
         return min(each for each in due if each is not None)
 
     def _round(self, current: _LeaderTerm) -> PublishResult:
-        began, now = time.monotonic(), datetime.now(UTC)
+        began, now = time.monotonic(), self._clock()
         matching = self._matching(current, began)
         grace = self.rules.agent_grace_period_seconds
-        world = self._gatherer.world(now, current.carried, grace, matching=matching)
+        led = max(self._decided, self._leadership.led_before())
+        world = self._gatherer.world(now, current.carried, grace, led, matching=matching)
         current.agents, current.again = world.agents, None
         outcome, stamp, deciding = PublishResult(), None, _Stopwatch()
         decision = deciding.timed(lambda: self._decide(world))
@@ -240,7 +244,7 @@ class Recompute:
             if outcome.void:
                 break
             if writes or part is rest:  # an empty first part may wait for credits in the rest
-                self._keep(decision, current)
+                self._keep(decision, current, world.now)
                 current.matched = began if matching else current.matched
         # Reports of agents wait for as long as a decision takes, so that an urgent change need not
         # wait for the end of a decision that is not urgent.
@@ -253,9 +257,9 @@ class Recompute:
             _log.info("epoch %d: %s", stamp.epoch, ", ".join(results), extra=extra)
         return outcome
 
-    def _keep(self, decision: Decision, current: _LeaderTerm) -> None:
+    def _keep(self, decision: Decision, current: _LeaderTerm, now: str) -> None:
         """Keep what later decisions and metrics need of one that counts."""
-        current.carried = decision.carried
+        current.carried, self._decided = decision.carried, now
         self.rules = decision.carried.rules or self.rules
         self._metrics.noted(decision.notes)
         if decision.market is not None:
@@ -287,7 +291,7 @@ class Recompute:
             world.now,
             round(1000 * seconds),
             self._leadership.identity,
-            world.version,
+            dict(world.versions),
         )
 
     def _published(self, part: Writes, stamp: Stamp) -> PublishResult:

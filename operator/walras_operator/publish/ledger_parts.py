@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from walras_api.contract import LEDGER_LABEL, OPERATOR
+from walras_api.contract import GROUP, LEDGER_LABEL, MARKET_NAME, OPERATOR
+from walras_operator.decide.credits.parts import part_names
 from walras_service.api import METADATA
 from walras_service.api_errors import ApiError
-from walras_service.kinds import CONFIG_MAPS
+from walras_service.kinds import CONFIG_MAPS, OURS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 _BALANCES = "balances"
 """Key of a ConfigMap's data."""
+
+CLAIMED_ANNOTATION = f"{GROUP}/claimed"
+"""Changes when a part that was left behind is used after all."""
 
 _UNNAMED = timedelta(days=1)
 """Age from which a part that no status names is deleted; no write takes a thousandth of it."""
@@ -72,20 +77,36 @@ class LedgerParts:
             except ApiError as error:
                 if error.reason != "conflict" or self.read((*self._known, name)).get(name) != text:
                     raise
+                self._claim(name)
             self._known[name] = text
 
-    def delete(self, names: Iterable[str]) -> None:
-        """Delete parts that no status names any more; some may be gone already.
+    def _claim(self, name: str) -> None:
+        """Change the version of a part that was left behind, so that nobody deletes it as such."""
+        found = self._api.request("GET", self._path(name))
+        claim = {**(found["metadata"].get("annotations") or {}), CLAIMED_ANNOTATION: uuid4().hex}
+        claimed = {**found, "metadata": {**found["metadata"], "annotations": claim}}
+        self._api.request("PUT", self._path(name), claimed)
+
+    def delete(self, parts: Mapping[str, str]) -> None:
+        """Delete parts that the Market's status, which is read again, does not name.
+
+        Args:
+            parts: The resourceVersion of each, by name; empty for any.
 
         Raises:
-            ApiError: A part cannot be deleted.
+            ApiError: The Market cannot be read, or a part cannot be deleted.
         """
-        for name in names:
+        if not parts:
+            return
+        market = self._api.find(OURS["Market"].path(name=MARKET_NAME)) or {}
+        for name in parts.keys() - set(part_names(market.get("status"))):
             self._known.pop(name, None)
+            version = parts[name]
+            only = {"preconditions": {"resourceVersion": version}} if version else None
             try:
-                self._api.request("DELETE", self._path(name))
+                self._api.request("DELETE", self._path(name), only)
             except ApiError as error:
-                if error.reason != "missing":
+                if error.reason not in {"missing", "conflict"}:  # gone, or claimed meanwhile
                     raise
 
     def sweep(self, named: Collection[str], now: datetime) -> None:
@@ -106,12 +127,14 @@ class LedgerParts:
             accept=METADATA,
             query={"labelSelector": f"{LEDGER_LABEL}=part"},
         )
-        created = {
-            each["metadata"]["name"]: datetime.fromisoformat(each["metadata"]["creationTimestamp"])
-            for each in found["items"] or ()
-        }
+        parts = [each["metadata"] for each in found["items"] or ()]
         self.delete(
-            name for name, at in created.items() if name not in named and now - at > _UNNAMED
+            {
+                each["name"]: each["resourceVersion"]
+                for each in parts
+                if each["name"] not in named
+                and now - datetime.fromisoformat(each["creationTimestamp"]) > _UNNAMED
+            }
         )
 
     def _path(self, name: str) -> str:

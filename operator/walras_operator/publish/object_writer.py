@@ -75,8 +75,8 @@ class ObjectWriter:
         path = OURS["NodeAllocation"].path(name=write.node)
         return self._patched(path, known.uid, known.version, changes)
 
-    def profile(self, write: ProfileWrite) -> Document:
-        """Create a SpeedupProfile unless one of its name exists; return the one that exists then.
+    def profile(self, write: ProfileWrite) -> Document | None:
+        """Create a SpeedupProfile, and return it; None if one of its name exists.
 
         Raises:
             ApiError: The API server cannot be asked, or refuses.
@@ -87,10 +87,14 @@ class ObjectWriter:
         except ApiError as error:
             if error.reason != "conflict":
                 raise
-            return self._api.request("GET", kind.path(namespace, write.object.name))
+            return None
 
-    def job(self, write: JobWrite) -> Document:
+    def job(self, write: JobWrite, version: str = "") -> Document:
         """Create, change or delete a MarketJob; return it as it is then, or was last.
+
+        Args:
+            write: The MarketJob.
+            version: The resourceVersion that it must have if it exists; empty for any.
 
         Raises:
             ApiError: It is unchanged, because the API server cannot be asked, or refuses, or
@@ -99,14 +103,15 @@ class ObjectWriter:
         kind, object_ = OURS["MarketJob"], write.object
         path = kind.path(object_.namespace, object_.name)
         if write.document is None:
-            only_this = {"preconditions": {"uid": object_.uid}}
+            known = {"uid": object_.uid, **({"resourceVersion": version} if version else {})}
+            only_this = {"preconditions": known}
             return self._api.request("DELETE", path, only_this)
         if not object_.uid:
             collection = kind.path(object_.namespace)
             return self._api.request("POST", collection, write.document, query=_OWNED)
         owners = write.document["metadata"]["ownerReferences"]
         changes = {"/metadata/ownerReferences": owners, "/spec": write.document["spec"]}
-        return self._patched(path, object_.uid, "", changes)
+        return self._patched(path, object_.uid, version, changes)
 
     def read(self, node: str) -> Document | None:
         """Return the current NodeAllocation of a node; None if there is none.

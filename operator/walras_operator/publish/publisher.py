@@ -21,6 +21,7 @@ from walras_api.contract import MARKET_NAME
 from walras_operator.publish.events import TokenBucket, event_document, namespace_of
 from walras_operator.publish.object_writer import ObjectWriter
 from walras_operator.publish.placer import Placer
+from walras_operator.publish.write_budget import WriteBudget
 from walras_operator.watch.mirror import CachedAllocation
 from walras_service.api_errors import ApiError
 from walras_service.kinds import EVENTS
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     )
     from walras_operator.publish.ledger_parts import LedgerParts
     from walras_operator.watch.mirror import Mirror
-    from walras_service.api import Api
+    from walras_service.api import Api, Document
 
 _log = logging.getLogger(__name__)
 
@@ -107,16 +108,25 @@ class Stamp:
         time: When it was made (RFC 3339).
         milliseconds: Time that it took.
         leader: Identity of the operator that made it.
-        market_version: The resourceVersion of the Market that it was made from. The Market's
-            status has Karma's credits, so an operator that has stood still for longer than its
-            Lease, and is no leader any more, must not write what it knew of them.
+        versions: The resourceVersions of the objects that it was made from, by UID, and of those
+            that it has written since; objects that it has created by title. An operator that has
+            stood still for longer than its Lease, and is no leader any more, must not write what it
+            knew of credits, runs and measurements.
     """
 
     epoch: int
     time: str
     milliseconds: int
     leader: str
-    market_version: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def version_of(self, object_: Reference) -> str | None:
+        """Return the version on which a write of an object depends; None if it is not known."""
+        return self.versions.get(object_.uid or object_.title)
+
+    def wrote(self, object_: Reference, answer: Document) -> None:
+        """Note that the object is as this decision has it."""
+        self.versions[object_.uid or object_.title] = answer["metadata"]["resourceVersion"]
 
 
 class Publisher:
@@ -148,6 +158,7 @@ class Publisher:
         self._placer = Placer(api, mirror)
         self._bucket = TokenBucket()
         self._bucket_lock = threading.Lock()
+        self._budget = WriteBudget(time.monotonic)
         self._problems: list[str] = []  # of the current decision
         self._superseded: list[str] = []
         self._owed: dict[Reference, int] = {}  # objects whose statuses were deferred, in order
@@ -168,11 +179,12 @@ class Publisher:
         1. A settled quantum, because no grant may exist that nobody pays for. If its credits cannot
            be written, nothing else is, except that pods are left to the scheduler.
         2. Profiles and their statuses: the next measurement may replace a report in a
-           NodeAllocation that only the profile's status keeps. Also MarketJobs of workloads.
+           NodeAllocation that only the profile's status keeps.
         3. NodeAllocations.
-        4. Other statuses, then Events, but none about an object whose status could not be written:
+        4. MarketJobs of workloads.
+        5. Other statuses, then Events, but none about an object whose status could not be written:
            the next decision has them again.
-        5. Placements of pods. If the operator ends meanwhile, the next leader places the others.
+        6. Placements of pods. If the operator ends meanwhile, the next leader places the others.
 
         When another decision is due, the remaining statuses are deferred to it, so that nodes need
         not wait for the statuses of a thousand jobs. Each decision writes some, starting with those
@@ -195,8 +207,15 @@ class Publisher:
                 self._place(outcome, [each for each in writes.placements if not each.node])
                 self._complain()
                 return replace(outcome, void=True)
-        self._all(outcome, "SpeedupProfile", self._profile, writes.profiles)
-        self._all(outcome, "MarketJob", self._job, writes.jobs)
+        wanted = [
+            *(each.object for each in writes.profiles),
+            *(each.object for each in writes.jobs),
+        ]
+        if wanted:  # not the second part of a decision
+            self._budget.begin(wanted)
+        self._all(
+            outcome, "SpeedupProfile", lambda each: self._profile(each, stamp), writes.profiles
+        )
         first = [each for each in rest if each.object.kind == "SpeedupProfile"]
         others = [each for each in rest if each.object.kind != "SpeedupProfile"]
         unwritten |= self._statuses(outcome, stamp, first)
@@ -206,6 +225,8 @@ class Publisher:
             lambda each: self._node(each, stamp, known),
             writes.nodes,
         )
+        late = self._later(yield_early)
+        self._all(outcome, "MarketJob", lambda each: self._job(each, stamp, late), writes.jobs)
         # Statuses that announce a placement are not deferred: pods are placed only once.
         defer = None if writes.placements else yield_early
         unwritten |= self._statuses(outcome, stamp, others, yield_early=defer)
@@ -228,7 +249,7 @@ class Publisher:
             self._parts.create(settlement.parts)
 
         def delete(*, again: bool) -> None:  # noqa: ARG001
-            self._parts.delete(settlement.superseded)
+            self._parts.delete(dict.fromkeys(settlement.superseded, ""))
 
         if settlement.parts:
             result = self._tried("parts of the ledger", create)
@@ -269,12 +290,10 @@ class Publisher:
             version: The resourceVersion that the objects must have; empty for any.
             yield_early: Returns whether to defer the rest; None to write all.
         """
-        end = time.monotonic() + self._slice
+        late = None if yield_early is None else self._later(yield_early)
 
         def write(each: StatusWrite) -> Result:
-            if yield_early is not None and time.monotonic() > end and yield_early():
-                return "deferred"
-            return self._status(each, stamp, version)
+            return "deferred" if late is not None and late() else self._status(each, stamp, version)
 
         if yield_early is not None:
             writes = sorted(writes, key=lambda each: self._owed.get(each.object, len(self._owed)))
@@ -285,6 +304,11 @@ class Publisher:
             self._owed = {each: place for place, each in enumerate(deferred)}
         outcome.results.update((write.object.kind, result) for write, result in paired)
         return {write.object for write, result in paired if result != "written"}
+
+    def _later(self, yield_early: Callable[[], bool]) -> Callable[[], bool]:
+        """Return a function that returns whether what is left waits for the next decision."""
+        end = time.monotonic() + self._slice
+        return lambda: time.monotonic() > end and yield_early()
 
     def _all(
         self,
@@ -307,22 +331,41 @@ class Publisher:
                 _log.log(level, "not published: %d others", len(problems) - _LOGGED)
             problems.clear()
 
-    def _profile(self, write: ProfileWrite) -> Result:
+    def _profile(self, write: ProfileWrite, stamp: Stamp) -> Result:
         def make(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
-            self._mirror.wrote("SpeedupProfile", self._writer.profile(write))
+            made = self._writer.profile(write)
+            if made is None:
+                raise SupersededError("one of its name exists since the decision")
+            stamp.wrote(write.object, made)
+            self._mirror.wrote("SpeedupProfile", made)
 
-        return self._tried(write.object.title, make, of_user=True)
+        return self._within_budget(write.object, make)
 
-    def _job(self, write: JobWrite) -> Result:
+    def _job(self, write: JobWrite, stamp: Stamp, late: Callable[[], bool]) -> Result:
         """Write the MarketJob of a workload; a failure is no reason to decide less often."""
 
         def apply(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
-            answer = self._writer.job(write)
-            if write.document is not None:
+            try:
+                answer = self._writer.job(write, stamp.version_of(write.object) or "")
+            except ApiError as error:
+                if error.reason == "conflict":
+                    raise SupersededError("it has changed since the decision") from error
+                raise
+            if answer["kind"] == "MarketJob":  # else it was deleted at once
+                stamp.wrote(write.object, answer)
                 self._mirror.wrote("MarketJob", answer)
 
-        result = self._tried(write.object.title, apply)
+        if late():
+            return "deferred"
+        result = self._within_budget(write.object, apply)
         return "refused" if result == "failed" else result
+
+    def _within_budget(self, object_: Reference, write: Callable[..., None]) -> Result:
+        if not self._budget.take(object_):
+            return "deferred"
+        result = self._tried(object_.title, write, of_user=True)
+        self._budget.ended(object_, refused=result == "refused")
+        return result
 
     def _node(
         self, write: NodeWrite, stamp: Stamp, known: Mapping[str, CachedAllocation]
@@ -357,9 +400,11 @@ class Publisher:
         return known
 
     def _status(self, write: StatusWrite, stamp: Stamp, version: str) -> Result:
-        status = write.status
+        status, known = write.status, stamp.version_of(write.object)
+        if known is None and not write.object.uid:
+            return "deferred"  # this decision could not create it
+        version = version or known or ""
         if (write.object.kind, write.object.name) == ("Market", MARKET_NAME):
-            version = version or stamp.market_version
             epoch = {
                 "number": stamp.epoch,
                 "time": stamp.time,
@@ -367,10 +412,14 @@ class Publisher:
             }
             status = {**status, "leader": stamp.leader, "epoch": epoch}
 
-        def apply(*, again: bool) -> None:
-            if again and version:
-                raise SupersededError("it has changed since the decision")
-            answer = self._writer.status(write.object, status, version)
+        def apply(*, again: bool) -> None:  # noqa: ARG001 - a version is written once
+            try:
+                answer = self._writer.status(write.object, status, version)
+            except ApiError as error:
+                if version and error.reason == "conflict":
+                    raise SupersededError("it has changed since the decision") from error
+                raise
+            stamp.wrote(write.object, answer)
             if "account" in status:  # no other object has one
                 self.account_dropped = "account" not in (answer.get("status") or {})
             if answer.get("status") == status:
@@ -411,7 +460,8 @@ class Publisher:
         Args:
             title: Name of what is written, for the log.
             write: Writes it; called with whether another version was found before.
-            of_user: Whether a permanent failure is ``refused`` rather than ``failed``.
+            of_user: Whether it is one user's, who can have it ``refused`` rather than ``failed``,
+                and ``deferred`` rather than ``superseded``.
         """
         again = False
         for pause in (*_PAUSES, None):
@@ -430,7 +480,7 @@ class Publisher:
                 time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - nothing secret about it
             except SupersededError as error:
                 self._superseded.append(f"{title}: {error}; it is decided again")
-                return "superseded"
+                return "deferred" if of_user else "superseded"
             else:
                 return "written"
         raise RuntimeError("the last pause is None")

@@ -17,19 +17,28 @@ from typing import TYPE_CHECKING, Any
 from walras_api.assembly import Objects
 from walras_api.cluster import Pod
 from walras_api.contract import MARKET_NAME
+from walras_api.market_job import JobData, MarketJob
 from walras_api.model import Resource
-from walras_api.parse import ResourceError, parse_allocation, parse_object
+from walras_api.parse import ResourceError, describe, parse_allocation, parse_object
 from walras_api.waiting import waiting_method
+from walras_operator.decide.conditions import clipped
+from walras_operator.decide.status.objects import OWN_KINDS
 from walras_operator.decide.world import MOST_REPORTED, Broken, Reference, World
 from walras_operator.watch.agent_leases import AgentLeases
+from walras_operator.watch.kept_bytes import MOST_OF_NAMESPACE, MOST_OF_OBJECT, kept_bytes
 from walras_service.kinds import OURS, WORKLOADS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from walras_operator.watch.kinds import Watched
     from walras_service.api import Document
 
+BOUNDED = frozenset({"Entitlement", "MarketJob", "Pod", "SpeedupProfile", *WORKLOADS})
+"""Kinds whose objects users write, in any number and size that the API server accepts."""
+
+_MOST_PROBLEMS = 20
+_LONGEST_PROBLEM = 1000
 _MOST_DELETED = 500
 _MEASURES = frozenset({"memoryDemand", "usedCpus"})
 """Deleted objects that are remembered: more than are deleted while a write is answered."""
@@ -45,6 +54,7 @@ class CachedObject:
         value: A model of `walras_api`, or `Broken` if the object is invalid.
         epoch: Epoch of a NodeAllocation; 0 for other kinds.
         reported: Epoch that the node's agent reports to enforce; 0 for other kinds.
+        size: Bytes that it takes, if users write such objects; 0 for other kinds.
     """
 
     name: tuple[str, str]
@@ -52,6 +62,7 @@ class CachedObject:
     value: Any
     epoch: int = 0
     reported: int = 0
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +108,7 @@ class Mirror:
         self._kinds, self._changed, self._clock = kinds, changed, clock
         self._tables: dict[str, dict[str, CachedObject]] = {kind: {} for kind in kinds}
         self._deleted_lately: dict[str, None] = {}  # UIDs of objects of ours, in order
+        self._kept: Counter[str] = Counter()  # bytes, by namespace
         self._agents = AgentLeases()
         self._lock = threading.Lock()
 
@@ -162,7 +174,7 @@ class Mirror:
     def forget(self, kind: str, uids: Iterable[str]) -> None:
         """Drop objects that were found to be deleted."""
         with self._lock:
-            gone = [uid for uid in uids if self._tables[kind].pop(uid, None)]
+            gone = [uid for uid in uids if self._drop(kind, uid)]
             for uid in gone:
                 self._remember_deleted(kind, uid)
             if kind == "Lease":
@@ -201,6 +213,11 @@ class Mirror:
             }
             markets = self._tables["Market"].values()
             version = next((each.version for each in markets if each.name[1] == MARKET_NAME), "")
+            versions = {
+                uid: entry.version
+                for kind in OWN_KINDS
+                for uid, entry in self._tables[kind].items()
+            }
         broken: dict[Reference, Broken] = {}
         good: dict[str, list[Any]] = {}
         for kind, table in tables.items():
@@ -227,6 +244,7 @@ class Mirror:
             agents=agents,
             silent_agents=silent,
             version=version,
+            versions=versions,
         )
 
     def counts(self) -> dict[str, tuple[int, int]]:
@@ -259,8 +277,39 @@ class Mirror:
                 return False
             if before is not None and _older(version, before.version):
                 return False
+            entry = self._bounded(kind, entry, document, 0 if before is None else before.size)
             self._tables[kind][uid] = entry
         return before is None or self._differs(kind, before.value, entry.value)
+
+    def _bounded(
+        self, kind: str, entry: CachedObject, document: Document, before: int
+    ) -> CachedObject:
+        """Count the bytes of an object of a user; of one that takes too many, keep only that.
+
+        Args:
+            kind: Kind of the object.
+            entry: The object as it was parsed.
+            document: The object as the API server has it.
+            before: Bytes of its earlier version.
+        """
+        if kind not in BOUNDED:
+            return entry
+        namespace, value = entry.name[0], entry.value
+        size = kept_bytes(_without_own_status(value))
+        kept = self._kept[namespace] - before
+        problem = ""
+        if size > MOST_OF_OBJECT:
+            problem = f"takes more than {MOST_OF_OBJECT >> 20} MiB of memory; make it smaller"
+        elif kept + size > MOST_OF_NAMESPACE:
+            problem = (
+                f"is left out, since the objects of its namespace take more than "
+                f"{MOST_OF_NAMESPACE >> 20} MiB of memory; delete some, then change this one"
+            )
+        if problem:
+            value = _broken((f"{describe(document)}: {problem}",), document)
+            size = kept_bytes(value.problems)
+        self._kept[namespace] = kept + size
+        return replace(entry, value=value, size=size)
 
     def _has(self, kind: str, uid: str, version: str) -> bool:
         """Return whether this version is cached: own writes arrive twice, also by the watch."""
@@ -279,7 +328,14 @@ class Mirror:
             if kind == "Lease":
                 self._agents.forget([uid])
             self._remember_deleted(kind, uid)
-            return self._tables[kind].pop(uid, None) is not None
+            return self._drop(kind, uid)
+
+    def _drop(self, kind: str, uid: str) -> bool:
+        """Drop an object; return whether it was there."""
+        entry = self._tables[kind].pop(uid, None)
+        if entry is not None:
+            self._kept[entry.name[0]] -= entry.size
+        return entry is not None
 
     def _remember_deleted(self, kind: str, uid: str) -> None:
         if kind in OURS:  # nothing else is written
@@ -300,12 +356,25 @@ class Mirror:
 
 
 def _understood(kind: str, document: Document) -> Any:
-    metadata = document["metadata"]
     try:
         found = parse_allocation(document) if kind == "NodeAllocation" else parse_object(document)
     except ResourceError as error:
-        return Broken(error.problems, metadata.get("generation", 0), document.get("status"))
+        return _broken(error.problems, document)
+    if isinstance(found, MarketJob) and found.spec.command is not None:
+        unread = {"command": found.spec.command[:1], "env": [], "data": JobData()}
+        return found.model_copy(update={"spec": found.spec.model_copy(update=unread)})
     return found
+
+
+def _broken(problems: Sequence[str], document: Document) -> Broken:
+    """Return what is kept of an invalid object; its owner can make it have any number of faults."""
+    told = tuple(clipped(each, _LONGEST_PROBLEM) for each in problems[:_MOST_PROBLEMS])
+    status = document.get("status") if document["kind"] in OWN_KINDS else None
+    return Broken(told, document["metadata"].get("generation", 0), status)
+
+
+def _without_own_status(value: Any) -> Any:
+    return value.model_copy(update={"status": None}) if isinstance(value, Resource) else value
 
 
 def _without_status(resource: Resource | Broken) -> tuple[Any, ...]:

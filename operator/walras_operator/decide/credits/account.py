@@ -123,10 +123,14 @@ def account_now(
         entitlements: Entitlements that take part.
         unusable: Names of entitlements that exist but take no part; they keep their balances.
     """
-    longest = max(LONGEST_STEP, 2.0 * rules.epoch_seconds)
-    seconds = min(_seconds(account.since, now), longest)
+    seconds = min(_seconds(account.since, now), longest_step(rules))
     later = brought_forward(account.balances, seconds, policy_of(rules).core_half_life)
     return taken_over(later, entitlements, unusable)
+
+
+def longest_step(rules: MarketSpec) -> float:
+    """Return the seconds that one decision counts at most, whatever the clock says."""
+    return max(LONGEST_STEP, 2.0 * rules.epoch_seconds)
 
 
 def _seconds(since: str, now: str) -> float:

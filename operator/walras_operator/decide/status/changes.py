@@ -126,7 +126,8 @@ WARNINGS = frozenset(
         "Cycle", "EmptySelector",
         "EntitlementUnusable", "Invalid", "Late", "LedgerUnreadable", "LessThanOneCore", "Missed",
         "NoAnswer", "NoNamespaces", "NoSelector", "NotEnforced", "NotMeasured", "NotUsed",
-        "OutOfReach", "Overcommitted", "Overlap", "ParentMissing", "ProfileMissing",
+        "OutOfReach", "Overcommitted", "Overlap", "ParentMissing", "PodsLeftOut",
+        "ProfileMissing",
         "ProfileUnusable", "Refused", "TooNoisy", "Unaffordable", "Unusable",
     }
 )  # fmt: skip

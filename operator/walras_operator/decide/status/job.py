@@ -72,6 +72,8 @@ def job_status(
     )
     if key in outcomes.annotations:
         states["AnnotationsValid"] = fails(outcomes.annotations[key])
+    if key[0] in outcomes.pods_left_out:
+        states["PodsRead"] = fails(outcomes.pods_left_out[key[0]])
     short = [grant for grant in granted if grant.floor and not grant.keeps_request]
     if short:
         states["RequestsKept"] = overcommitted(short)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from walras_api.job_inputs import measured_online
 from walras_api.speedup_profile import (
+    MOST_RUN_TIMES,
     FractionAt,
     ProfileFinding,
     SpeedupProfileStatus,
@@ -28,7 +29,6 @@ AWAITED = Problem(
     "from `walras profile`",
 )
 
-MAX_ENTRIES = 1000
 """Most entries of a list in the status, as in the CustomResourceDefinition."""
 
 MAX_FINDINGS = 32
@@ -88,7 +88,7 @@ def _measured(profile: SpeedupProfile) -> SpeedupProfileStatus:
         variance=figure(fit.variance),
         parallel_fraction_by_cores=[
             FractionAt(cores=cores, value=figure(fraction))
-            for cores, fraction in list(fit.by_cores.items())[:MAX_ENTRIES]
+            for cores, fraction in list(fit.by_cores.items())[:MOST_RUN_TIMES]
         ],
         time_models=[
             TimeModelReport(
@@ -97,7 +97,7 @@ def _measured(profile: SpeedupProfile) -> SpeedupProfileStatus:
                 coefficients=[figure(each) for each in model.coefficients],
                 residual_seconds=figure(model.residual),
             )
-            for cores, model in list(fit.time_models.items())[:MAX_ENTRIES]
+            for cores, model in list(fit.time_models.items())[:MOST_RUN_TIMES]
         ],
         memory_bandwidth=None if bandwidth is None else figure(float(bandwidth)),
         findings=[
