@@ -82,6 +82,7 @@ SHAPES: dict[str, Schema] = {
         ]
     },
     "*.port": _PORT,
+    "dashboard.probePort": _PORT,
     "*.log.format": {"enum": ["json", "text"]},
     "*.resources": _RESOURCES,
     "*.affinity": _ANY,

@@ -30,8 +30,10 @@ def routes_for(viewers: Viewers) -> type[APIRoute]:
             answer = super().get_route_handler()
 
             async def answer_viewer(request: Request) -> Response:
-                loop = asyncio.get_running_loop()
-                viewer = await loop.run_in_executor(checks, viewers.viewer, request)
+                viewer = viewers.known(request)
+                if viewer is None:  # whoever is known already waits for nobody who is not
+                    loop = asyncio.get_running_loop()
+                    viewer = await loop.run_in_executor(checks, viewers.viewer, request)
                 request.state.viewer = viewer
                 async with viewer.limit.place():
                     return await answer(request)

@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from walras_dashboard.access import BoundedBody, SecureHeaders
 from walras_dashboard.admission import routes_for, viewer_of
-from walras_dashboard.events import stream
+from walras_dashboard.events import begun, stream
 from walras_dashboard.figure_history import history_of
 from walras_dashboard.job_query import JobQuery
 from walras_dashboard.limits import TooManyRequestsError
@@ -204,7 +204,7 @@ def _add_questions(app: FastAPI, viewers: Viewers) -> None:
         """Return events from now on."""
         viewer = viewer_of(request)
         return StreamingResponse(
-            stream(viewer, lambda: viewers.is_current(viewer, request)),
+            await begun(stream(viewer, lambda: viewers.is_current(viewer, request))),
             media_type="text/event-stream",
             headers={"x-accel-buffering": "no"},
         )

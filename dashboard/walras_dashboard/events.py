@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from walras_dashboard.viewers import Viewer
 
@@ -22,7 +23,7 @@ PING = 15.0
 """Seconds after which a comment says that the connection lives, if the viewer may still see it."""
 
 
-async def stream(viewer: Viewer, is_current: Callable[[], bool]) -> AsyncIterator[str]:
+async def stream(viewer: Viewer, is_current: Callable[[], bool]) -> AsyncGenerator[str]:
     """Yield events from now on: a change at once, and then each as it comes.
 
     Args:
@@ -30,13 +31,31 @@ async def stream(viewer: Viewer, is_current: Callable[[], bool]) -> AsyncIterato
         is_current: Says, in a thread, whether the viewer may hear more; otherwise the events end.
     """
     loop, news = asyncio.get_running_loop(), _News()
-    stop = viewer.source.listen(lambda lost: _tell(loop, news, lost))
-    try:
-        yield ": connected\n\n"
-        async for event in _events(viewer, news, is_current):
-            yield event
-    finally:
-        stop()
+    with viewer.limit.stream():
+        stop = viewer.source.listen(lambda lost: _tell(loop, news, lost))
+        try:
+            yield ": connected\n\n"
+            async for event in _events(viewer, news, is_current):
+                yield event
+        finally:
+            stop()
+
+
+async def begun(events: AsyncGenerator[str]) -> AsyncIterator[str]:
+    """Return events whose first one has come, so that what keeps them from coming is raised here.
+
+    Raises:
+        TooManyRequestsError: The viewer has too many streams.
+    """
+    first = await anext(events)
+
+    async def all_of_them() -> AsyncIterator[str]:
+        async with aclosing(events):
+            yield first
+            async for each in events:
+                yield each
+
+    return all_of_them()
 
 
 class _News:

@@ -7,7 +7,9 @@ others see, and is forgotten some minutes after the viewer has gone.
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import re
 import secrets
 import threading
@@ -48,13 +50,15 @@ MOST_VIEWERS = 50
 """Viewers that are kept at a time: each takes as much memory as what it may see."""
 
 MOST_OF_OWNER = 3
-"""Viewers that are kept at a time for one token or user, each with another namespace."""
+"""Viewers that are kept at a time for one user, each with another token or namespace."""
 
 MOST_BEGUN = 12
-"""Viewers that begin within `IDLE_SECONDS` for one token or user: the watches of viewers that were
-replaced go on for some minutes."""
+"""Viewers that begin within `IDLE_SECONDS` for one user: the watches of viewers that were replaced
+go on for some minutes."""
 
 LONGEST_TOKEN = 16_384
+
+REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 SECRET_HEADER = "x-walras-proxy-secret"  # noqa: S105 - the name of a header
 RESERVED = "system:"
@@ -67,7 +71,8 @@ class Identity:
 
     Attributes:
         key: Key that distinguishes viewers; holds no secret.
-        owner: Key of the token or user, which may have viewers for several namespaces.
+        owner: Key of the user, who may have viewers for several namespaces; empty if the API server
+            is to say whose the token is.
         token: Bearer token of the viewer; empty if the server impersonates the viewer.
         headers: Headers of impersonation.
         namespace: Namespace that the viewer has chosen; empty for all.
@@ -96,8 +101,8 @@ class TokenIdentities:
                 "give a bearer token of yours for this cluster, for example by "
                 "`kubectl create token NAME` for a ServiceAccount"
             )
-        owner = ("token", hashlib.sha256(token.encode()).hexdigest())
-        return Identity((*owner, namespace), owner, token=token, namespace=namespace)
+        digest = hashlib.sha256(token.encode()).hexdigest()
+        return Identity(("token", digest, namespace), (), token=token, namespace=namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +190,31 @@ class ClusterViewers:
             UnauthenticatedError: The request does not say who asks.
             ApiError: The API server does not know the viewer, or there are too many viewers.
         """
+        known = self.known(request)
+        if known is not None:
+            return known
         identity = self._identity(request)
         self._forget_idle()
         with self._lock:
             kept = self._kept.get(identity.key)
-        if kept is not None and self._now() - kept.checked < CHECK_SECONDS:
-            kept.used = self._now()
-            return kept.viewer
         cluster = self._connection(identity) if kept is None else kept.cluster
         self._check(cluster, identity)
-        return self._take(identity, cluster)
+        owner = kept.owner if kept is not None else identity.owner or _owner(cluster, identity)
+        return self._take(identity, owner, cluster)
+
+    def known(self, request: Request) -> Viewer | None:
+        """Return who asks, if the API server was asked about the identity lately; else None.
+
+        Raises:
+            UnauthenticatedError: The request does not say who asks.
+        """
+        identity = self._identity(request)
+        with self._lock:
+            kept = self._kept.get(identity.key)
+        if kept is None or self._now() - kept.checked >= CHECK_SECONDS:
+            return None
+        kept.used = self._now()
+        return kept.viewer
 
     def is_current(self, viewer: Viewer, request: Request) -> bool:
         """Say whether a viewer is still kept, and known to the API server.
@@ -233,16 +253,16 @@ class ClusterViewers:
                 return  # the watches tell the viewer
             raise
 
-    def _take(self, identity: Identity, cluster: Cluster) -> Viewer:
+    def _take(self, identity: Identity, owner: tuple[str, ...], cluster: Cluster) -> Viewer:
         now, replaced = self._now(), None
         with self._lock:
             kept = self._kept.get(identity.key)
             if kept is None:
-                replaced = self._make_room(identity.owner, now)
+                replaced = self._make_room(owner, now)
                 live = Live(cluster, identity.namespace, self._shared)
-                limit = self._limits.setdefault(identity.owner, RequestLimit())
+                limit = self._limits.setdefault(owner, RequestLimit())
                 viewer = Viewer(live, HistoryReader(cluster).read, limit)
-                kept = _Kept(viewer, live, cluster, identity.owner, now, now)
+                kept = _Kept(viewer, live, cluster, owner, now, now)
                 self._kept[identity.key] = kept
             kept.used = kept.checked = now
         if replaced is not None:
@@ -263,8 +283,9 @@ class ClusterViewers:
         begun = self._begun.setdefault(owner, [])
         if len(begun) >= MOST_BEGUN:
             raise ApiError(
-                f"you have looked at {MOST_BEGUN} namespaces in a few minutes; go back to one of "
-                f"the last {MOST_OF_OWNER}, or try again in {IDLE_SECONDS / 60:.0f} minutes",
+                f"you have looked at {MOST_BEGUN} namespaces, or with as many tokens, in a few "
+                f"minutes; go back to one of the last {MOST_OF_OWNER}, or try again in "
+                f"{IDLE_SECONDS / 60:.0f} minutes",
                 "busy",
             )
         own = [key for key, each in self._kept.items() if each.owner == owner]
@@ -301,6 +322,30 @@ class ClusterViewers:
             kept = self._kept.pop(key, None)
         if kept is not None:
             kept.live.stop()
+
+
+def _owner(cluster: Cluster, identity: Identity) -> tuple[str, ...]:
+    """Return the key of the user whose token the API server has accepted.
+
+    A user can have any number of tokens. API servers before Kubernetes 1.28 do not say whose a
+    token is; then, that of a ServiceAccount or of OpenID says so itself, and has been verified.
+    """
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = cluster.api.request("POST", REVIEWS, body)
+        return ("user", str(answer["status"]["userInfo"]["username"]))
+    except (ApiError, LookupError, TypeError):
+        return _subject(identity.token) or identity.key[:2]
+
+
+def _subject(token: str) -> tuple[str, ...]:
+    """Return issuer and subject of a JSON Web Token; empty if it is none."""
+    try:
+        part = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        return "subject", str(claims["iss"]), str(claims["sub"])
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return ()
 
 
 def connections(found: Configuration, namespace: str) -> Callable[[Identity], Cluster]:

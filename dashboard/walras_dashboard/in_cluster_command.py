@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,11 @@ LEAST_SECRET = 16
 )
 @click.option(
     "--port", type=click.IntRange(min=1, max=65535), default=8765, show_default=True, help="Port."
+)
+@click.option(
+    "--probe-port",
+    type=click.IntRange(min=1, max=65535),
+    help="Port that answers probes alone, by HTTP. [default: none]",
 )
 @click.option(
     "--ca-file",
@@ -67,6 +73,7 @@ def main(
     *,
     listen: str,
     port: int,
+    probe_port: int | None,
     ca_file: Path,
     namespace: str,
     proxy_secret_file: Path | None,
@@ -91,8 +98,9 @@ def main(
     found = _configuration(ca_file, impersonates=proxy_secret_file is not None)
     viewers = ClusterViewers(identities, connections(found, namespace))
     app = make_app(viewers, [Middleware(NamespaceGate)])
-    with bound(listen, port) as on:
-        serve(app, on, tls_cert_file, tls_key_file)
+    with bound(listen, port) as on, ExitStack() as opened:
+        probes = None if probe_port is None else opened.enter_context(bound(listen, probe_port))
+        serve(app, on, tls_cert_file, tls_key_file, probes)
 
 
 def _identities(

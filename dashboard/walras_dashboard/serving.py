@@ -1,20 +1,109 @@
-"""Facts: a server on a port of this machine, from its socket to its end."""
+"""Facts: a server on a port of this machine, from its socket to its end.
+
+A connection that sends no whole head of a request in time is closed. Probes have a port and a
+thread of their own, so that no number of viewers makes a server seem dead that works; they fail
+once the loop that answers viewers stands still.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
-from typing import TYPE_CHECKING
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from walras_service.failures import Failure
 from walras_service.listening import listening_socket
 
 if TYPE_CHECKING:
+    import asyncio
     from pathlib import Path
 
     from fastapi import FastAPI
+
+
+HEAD_SECONDS = 10.0
+"""Time within which the head of a request has to come."""
+
+STILL_SECONDS = 10.0
+"""Time without a sign of life of the loop after which probes fail."""
+
+
+class TimedProtocol(H11Protocol):
+    """Connections that are closed unless the heads of requests come in time."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request, and wait no longer once its head is whole."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._stop()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class Server(uvicorn.Server):
+    """A server that says whether its loop works.
+
+    Attributes:
+        ticked: When the loop last gave a sign of life, by `time.monotonic`.
+    """
+
+    ticked = 0.0
+
+    async def on_tick(self, counter: int) -> bool:
+        """Give a sign of life, ten times a second."""
+        self.ticked = time.monotonic()
+        return await super().on_tick(counter)
+
+    @property
+    def lives(self) -> bool:
+        """Whether the loop works."""
+        return time.monotonic() - self.ticked < STILL_SECONDS
+
+
+def answer_probes(server: Server, on: socket.socket) -> None:
+    """Answer every connection to a socket by whether the server lives, in a thread."""
+
+    def answer() -> None:
+        while True:
+            try:
+                connection, _ = on.accept()
+            except OSError:  # it was closed
+                return
+            with connection, suppress(OSError):
+                connection.settimeout(1.0)
+                connection.recv(4096)
+                status, text = ("200 OK", "ok\n") if server.lives else ("503 Stands Still", "")
+                head = f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\nConnection: close"
+                connection.sendall(f"{head}\r\n\r\n{text}".encode())
+
+    threading.Thread(target=answer, name="probes", daemon=True).start()
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -43,17 +132,30 @@ def names_of(host: str) -> tuple[str, ...]:
 
 
 def serve(
-    app: FastAPI, on: socket.socket, certificate: Path | None = None, key: Path | None = None
+    app: FastAPI,
+    on: socket.socket,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    probes: socket.socket | None = None,
 ) -> None:
-    """Serve until the process is interrupted; by HTTPS if there is a certificate."""
-    server_of(app, certificate, key).run(sockets=[on])
+    """Serve until the process is interrupted; by HTTPS if there is a certificate.
+
+    Args:
+        app: The application.
+        on: Socket of viewers.
+        certificate: File of the certificate.
+        key: File of its key.
+        probes: Socket of probes, by HTTP; None for none.
+    """
+    server = server_of(app, certificate, key)
+    if probes is not None:
+        answer_probes(server, probes)
+    server.run(sockets=[on])
 
 
-def server_of(
-    app: FastAPI, certificate: Path | None = None, key: Path | None = None
-) -> uvicorn.Server:
+def server_of(app: FastAPI, certificate: Path | None = None, key: Path | None = None) -> Server:
     """Return a server that ends a second after it is told to, whatever is still open."""
-    return uvicorn.Server(
+    return Server(
         uvicorn.Config(
             app,
             log_level="warning",
@@ -63,6 +165,7 @@ def server_of(
             lifespan="off",
             proxy_headers=False,
             ws="none",
+            http=TimedProtocol,
             ssl_certfile=certificate,
             ssl_keyfile=key,
         )

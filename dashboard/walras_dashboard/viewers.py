@@ -91,6 +91,13 @@ class Viewer:
 class Viewers(Protocol):
     """All who may ask."""
 
+    def known(self, request: Request) -> Viewer | None:
+        """Return who asks, if that is known without asking the API server; else None.
+
+        Raises:
+            UnauthenticatedError: The request does not say who asks.
+        """
+
     def viewer(self, request: Request) -> Viewer:
         """Return who asks.
 
@@ -113,9 +120,11 @@ class OneViewer:
     def __init__(self, source: Source, record: Record | None = None) -> None:
         self._viewer = Viewer(source, record)
 
-    def viewer(self, request: Request) -> Viewer:  # noqa: ARG002 - the gate let the request in
+    def known(self, request: Request) -> Viewer:  # noqa: ARG002 - the gate let the request in
         """Return the one who asks."""
         return self._viewer
+
+    viewer = known
 
     def is_current(self, viewer: Viewer, request: Request) -> bool:  # noqa: ARG002 - there is one
         """Say that the viewer is the one who asks."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import time
-from contextlib import suppress
+from base64 import urlsafe_b64encode
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +18,7 @@ from starlette.requests import Request
 from dashboards import decided, served
 from played_api import PlayedApi
 from waiting import eventually
+from walras_dashboard.admission import CHECKS
 from walras_dashboard.app import PREFIX, make_app
 from walras_dashboard.in_cluster import (
     IDLE_SECONDS,
@@ -26,6 +31,7 @@ from walras_dashboard.in_cluster import (
     TokenIdentities,
     connections,
 )
+from walras_dashboard.limits import MOST_STREAMS
 from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
@@ -289,3 +295,71 @@ def test_a_namespace_is_chosen_by_the_address(by_token: httpx.Client, chosen: st
 @pytest.mark.parametrize("chosen", ["../x", "UPPER", "a;b", "a" * 64])
 def test_what_is_no_namespace_is_not_chosen(by_token: httpx.Client, chosen: str) -> None:
     assert "set-cookie" not in by_token.get("/", params={"namespace": chosen}).headers
+
+
+def tokens_of(user: str, number: int) -> list[str]:
+    """Return tokens of a ServiceAccount, as the API server makes them."""
+
+    def part(document: dict[str, str]) -> str:
+        return urlsafe_b64encode(json.dumps(document).encode()).decode().rstrip("=")
+
+    claims = {"iss": "https://cluster", "sub": f"system:serviceaccount:lab:{user}"}
+    return [f"{part({'alg': 'x'})}.{part({**claims, 'jti': str(n)})}.x" for n in range(number)]
+
+
+@pytest.mark.parametrize("says", [True, False], ids=["1.28", "1.27"])
+def test_one_user_with_many_tokens_takes_no_place_of_others(
+    api: PlayedApi, by_token: httpx.Client, says: bool
+) -> None:
+    tokens = tokens_of("eve", MOST_VIEWERS + 5)
+    api.users = dict.fromkeys(tokens, "eve") if says else {}
+    codes = [by_token.get(OVERVIEW, headers=_as(each)).status_code for each in tokens]
+    assert codes == [200] * MOST_BEGUN + [503] * (len(tokens) - MOST_BEGUN)
+    assert by_token.get(OVERVIEW, headers=_as("ada")).status_code == 200
+    assert by_token.get(OVERVIEW, headers=_as(tokens[MOST_BEGUN - 1])).status_code == 200
+
+
+def test_one_user_has_some_streams_open_and_others_theirs(
+    api: PlayedApi, by_token: httpx.Client
+) -> None:
+    one, other = tokens_of("eve", 2)
+    api.users = {one: "eve", other: "eve"}
+    events = f"{PREFIX}/events"
+    with ExitStack() as opened:
+        for number in range(MOST_STREAMS):
+            headers = _as(one if number % 2 else other)
+            answer = opened.enter_context(by_token.stream("GET", events, headers=headers))
+            assert answer.status_code == 200
+        assert by_token.get(events, headers=_as(one)).status_code == 429
+        answer = opened.enter_context(by_token.stream("GET", events, headers=_as("ada")))
+        assert answer.status_code == 200
+
+    def is_open() -> bool:
+        with by_token.stream("GET", events, headers=_as(one)) as answer:
+            return answer.status_code == 200
+
+    eventually(is_open)
+
+
+def test_whoever_is_known_waits_for_no_check_of_others(by_token: httpx.Client) -> None:
+    """Eight checks at a time hang at the API server, as many as are made."""
+    hang, hung = threading.Event(), threading.Semaphore(0)
+    assert by_token.get(OVERVIEW, headers=_as("ada")).status_code == 200
+    check = ClusterViewers._check
+
+    def slow(self: ClusterViewers, *arguments: Any) -> None:
+        hung.release()
+        hang.wait(60)
+        check(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patched, ThreadPoolExecutor(CHECKS) as pool:
+        patched.setattr(ClusterViewers, "_check", slow)
+        waiting = [
+            pool.submit(by_token.get, OVERVIEW, headers=_as(f"new-{number}"), timeout=60)
+            for number in range(CHECKS)
+        ]
+        for _ in waiting:
+            assert hung.acquire(timeout=30)
+        assert by_token.get(OVERVIEW, headers=_as("ada")).status_code == 200
+        hang.set()
+        assert {each.result().status_code for each in waiting} == {200}

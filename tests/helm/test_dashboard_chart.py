@@ -99,7 +99,30 @@ def test_a_proxy_that_others_could_pose_as_is_refused(values: Document, field: s
 def test_a_certificate_makes_it_serve_https() -> None:
     (container,) = pod(with_dashboard(tlsSecret="dashboard-tls"))["containers"]
     assert "--tls-cert-file=/etc/walras/tls/tls.crt" in container["args"]
-    assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
+
+
+def test_probes_have_a_port_of_their_own_that_viewers_cannot_reach() -> None:
+    documents = with_dashboard(tlsSecret="dashboard-tls")
+    (container,) = pod(documents)["containers"]
+    (page, probes) = (each["containerPort"] for each in container["ports"])
+    assert f"--probe-port={probes}" in container["args"]
+    for name in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[name]["httpGet"] == {"path": "/healthz", "port": "probes"}
+    policy = of_kind("NetworkPolicy", documents)[NAME]
+    assert policy["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": "http"}]
+    assert page != probes
+
+
+def test_it_connects_to_api_servers_and_dns_only_if_their_ports_are_known() -> None:
+    def policy(**values: Any) -> Document:
+        documents = rendered({"dashboard": {"enabled": True}, **values})
+        return dict(of_kind("NetworkPolicy", documents)[NAME]["spec"])
+
+    assert policy()["policyTypes"] == ["Ingress"]
+    closed = policy(networkPolicy={"apiServerPorts": [6443]})
+    assert closed["policyTypes"] == ["Ingress", "Egress"]
+    (egress,) = closed["egress"]
+    assert [each["port"] for each in egress["ports"]] == [6443, 53, 53]
 
 
 def test_it_listens_by_ipv4_and_ipv6() -> None:

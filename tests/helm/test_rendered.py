@@ -300,3 +300,13 @@ def test_what_is_added_to_pods_is_in_all_of_them() -> None:
         each["spec"]["updateStrategy"] for each in of_kind("DaemonSet", documents).values()
     )
     assert strategy == {"type": "OnDelete"}
+
+
+def test_the_rights_of_a_hook_go_with_its_job_also_if_that_fails() -> None:
+    """Only the Job itself stays, for its log."""
+    policy = "helm.sh/hook-delete-policy"
+    for each in rendered({}):
+        annotations = each["metadata"].get("annotations") or {}
+        if policy in annotations and each["kind"] != "Pod":
+            kept = "hook-failed" not in annotations[policy]
+            assert kept == (each["kind"] == "Job"), each["metadata"]["name"]

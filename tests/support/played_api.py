@@ -39,12 +39,14 @@ class PlayedApi:
         allowed: Requests that are allowed even if the resource is forbidden, by bearer token:
             ``NS/plural`` in a namespace, or ``NAME/plural`` for an object without one.
         unknown: Bearer tokens that belong to nobody.
+        users: User of each bearer token, for servers that say whose it is (Kubernetes 1.28).
         asked: Path, token, and headers of impersonation of each request so far.
     """
 
     def __init__(self, documents: Iterable[Document] = ()) -> None:
         self.forbidden: dict[str, set[str]] = {}
         self.unknown: set[str] = set()
+        self.users: dict[str, str] = {}
         self.allowed: dict[str, set[str]] = {}
         self.asked: list[tuple[str, str, str, list[str]]] = []
         self._objects: dict[tuple[str, str, str], Document] = {}
@@ -80,6 +82,9 @@ class PlayedApi:
 
             def do_GET(self) -> None:
                 api._answer(self)
+
+            def do_POST(self) -> None:
+                api._review(self)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -146,7 +151,7 @@ class PlayedApi:
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         parts = urlsplit(request.path)
         query = {key: each[0] for key, each in parse_qs(parts.query).items()}
-        token = (request.headers.get("authorization") or "").removeprefix("Bearer ")
+        token = _token(request)
         groups = request.headers.get_all("Impersonate-Group") or []
         self.asked.append(
             (request.path, token, request.headers.get("Impersonate-User", ""), groups)
@@ -169,6 +174,15 @@ class PlayedApi:
             self._watch(request, namespace, plural, query)
         else:
             self._list(request, namespace, plural, query)
+
+    def _review(self, request: BaseHTTPRequestHandler) -> None:
+        """Answer a SelfSubjectReview."""
+        request.rfile.read(int(request.headers["content-length"]))
+        user = self.users.get(_token(request))
+        if user is None or not request.path.endswith("/selfsubjectreviews"):
+            _send(request, 404, {"message": "the server could not find the requested resource"})
+        else:
+            _send(request, 201, {"status": {"userInfo": {"username": user}}})
 
     def _may(self, token: str, namespace: str, plural: str, name: str) -> bool:
         if plural not in self.forbidden.get(token, ()):
@@ -215,6 +229,10 @@ class PlayedApi:
                 if of == plural and namespace in {"", where} and _selected(document, query):
                     _say(request, {"type": event, "object": document})
         request.wfile.write(b"0\r\n\r\n")
+
+
+def _token(request: BaseHTTPRequestHandler) -> str:
+    return (request.headers.get("authorization") or "").removeprefix("Bearer ")
 
 
 def _key(document: Document) -> tuple[str, str, str]:

@@ -171,7 +171,20 @@ subjects:
 {{- define "walras.hookRights" -}}
 helm.sh/hook: {{ .events }}
 helm.sh/hook-weight: "-5"
-helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
+{{- end -}}
+
+{{- /* Of a NetworkPolicy: connections to API servers and to DNS only, if the ports of API servers are known. */ -}}
+{{- define "walras.egress" -}}
+{{- if .Values.networkPolicy.apiServerPorts }}
+egress:
+  - ports:
+      {{- range .Values.networkPolicy.apiServerPorts }}
+      - {protocol: TCP, port: {{ . }}}
+      {{- end }}
+      - {protocol: UDP, port: 53}
+      - {protocol: TCP, port: 53}
+{{- end }}
 {{- end -}}
 
 {{- /* The pod of a hook's Job or of the test. */ -}}
