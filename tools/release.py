@@ -5,8 +5,8 @@
     python tools/release.py push REGISTRY   push images and chart, for this machine's architecture
     python tools/release.py index REGISTRY ARCHITECTURE...   join pushed images in one index each
 
-All files are in build/release. An SBOM (SPDX 2.3) lists the Python packages of an image or the
-wheel, not what its base image brings.
+All files are in build/release; `index` adds images.txt, with the digest of each image, to sign. To
+push takes PyYAML alone, so that it can be done where no other package's code has run.
 """
 
 from __future__ import annotations
@@ -19,21 +19,11 @@ import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from contextlib import suppress
 from datetime import UTC, datetime
-from email.parser import HeaderParser
 from pathlib import Path
 
 import yaml
-from spdx_tools.spdx.model.actor import Actor, ActorType
-from spdx_tools.spdx.model.checksum import Checksum, ChecksumAlgorithm
-from spdx_tools.spdx.model.document import CreationInfo, Document
-from spdx_tools.spdx.model.package import Package
-from spdx_tools.spdx.model.relationship import Relationship, RelationshipType
-from spdx_tools.spdx.model.spdx_no_assertion import SpdxNoAssertion
-from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
-from spdx_tools.spdx.writer.write_anything import write_file
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "build" / "release"
@@ -96,6 +86,8 @@ def cut(version: str) -> None:
 
 def make(registry: str, base: str) -> None:
     """Make all files of the release of the current version."""
+    from sbom import write_sbom
+
     version = current_version()
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
@@ -110,8 +102,8 @@ def make(registry: str, base: str) -> None:
         archive = OUT / f"walras-{target}.tar"
         archive.rename(OUT / f"walras-{target}-{version}-{architecture()}.tar")
         wheels = [wheel, *sorted((WHEELS / target).glob("*.whl"))]
-        write_sbom(f"walras-{target}", version, wheels)
-    write_sbom("walras", version, [wheel])
+        write_sbom(OUT, f"walras-{target}", version, architecture(), wheels)
+    write_sbom(OUT, "walras", version, architecture(), [wheel])
     package_chart(registry)
     files = sorted(each for each in OUT.iterdir() if each.is_file())
     sums = [f"{sha256(each)}  {each.name}\n" for each in files]
@@ -135,7 +127,8 @@ def push(registry: str) -> None:
 
 def join(registry: str, architectures: list[str]) -> None:
     """Push an index of the images of all architectures, under the version as the tag."""
-    version = current_version()
+    version, named = current_version(), []
+    OUT.mkdir(parents=True, exist_ok=True)
     for target in TARGETS:
         name = f"{registry}/walras-{target}:{version}"
         with suppress(SystemExit):  # none is left of another time
@@ -143,7 +136,12 @@ def join(registry: str, architectures: list[str]) -> None:
         run("buildah", "manifest", "create", name)
         for each in architectures:
             run("buildah", "manifest", "add", *insecure(registry), name, f"docker://{name}-{each}")
-        run("buildah", "manifest", "push", "--all", *insecure(registry), name, f"docker://{name}")
+        digest = OUT / "digest"
+        where = ["--digestfile", str(digest), name, f"docker://{name}"]
+        run("buildah", "manifest", "push", "--all", *insecure(registry), *where)
+        named.append(f"{registry}/walras-{target}@{digest.read_text().strip()}\n")
+        digest.unlink()
+    (OUT / "images.txt").write_text("".join(named))
 
 
 def current_version() -> str:
@@ -177,50 +175,6 @@ def package_chart(registry: str) -> None:
     values.write_text(text)
     run(str(helm()), "package", str(copy), "--destination", str(OUT))
     shutil.rmtree(copy)
-
-
-def write_sbom(name: str, version: str, wheels: list[Path]) -> None:
-    """Write which Python packages something consists of, by their wheels."""
-    creation = CreationInfo(
-        spdx_version="SPDX-2.3",
-        spdx_id="SPDXRef-DOCUMENT",
-        name=f"{name}-{version}",
-        document_namespace=f"https://walras.dev/spdx/{name}-{version}-{architecture()}",
-        creators=[Actor(ActorType.TOOL, "walras-release")],
-        created=datetime.now(UTC).replace(microsecond=0, tzinfo=None),
-    )
-    packages = [package_of(wheel) for wheel in wheels]
-    relationships = [
-        Relationship("SPDXRef-DOCUMENT", RelationshipType.DESCRIBES, each.spdx_id)
-        for each in packages
-    ]
-    document = Document(creation, packages=packages, relationships=relationships)
-    problems = validate_full_spdx_document(document)
-    if problems:
-        sys.exit(f"the SBOM of {name} is invalid: {problems[0].validation_message}")
-    write_file(document, str(OUT / f"{name}-{version}.spdx.json"), validate=False)
-
-
-def package_of(wheel: Path) -> Package:
-    """Describe a wheel by its metadata."""
-    with zipfile.ZipFile(wheel) as archive:
-        (path,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
-        fields = HeaderParser().parsestr(archive.read(path).decode())
-    name, version = str(fields["Name"]), str(fields["Version"])
-    license_ = fields["License-Expression"] or fields["License"]
-    return Package(
-        spdx_id="SPDXRef-" + re.sub(r"[^A-Za-z0-9.-]", "-", name),
-        name=name,
-        version=version,
-        file_name=wheel.name,
-        download_location=SpdxNoAssertion()
-        if name == "walras"  # which is on no index
-        else f"https://pypi.org/project/{name}/{version}/",
-        checksums=[Checksum(ChecksumAlgorithm.SHA256, sha256(wheel))],
-        license_concluded=SpdxNoAssertion(),
-        license_comment=None if license_ is None else str(license_).strip().partition("\n")[0],
-        files_analyzed=False,
-    )
 
 
 def sha256(path: Path) -> str:

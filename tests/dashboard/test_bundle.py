@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ STATIC = ROOT / "dashboard" / "walras_dashboard" / "static"
 OPENAPI = ROOT / "dashboard" / "openapi.json"
 
 MOST_BYTES = 400 * 1024
-KINDS = {".html", ".css", ".js", ".svg"}
+KINDS = {".html", ".css", ".js", ".svg", ".txt"}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -59,6 +60,16 @@ def test_what_the_page_refers_to_is_there() -> None:
 def test_the_lock_file_names_no_registry_but_the_public_one() -> None:
     hosts = re.findall(r'"resolved": "https?://([^/"]+)', (WEB / "package-lock.json").read_text())
     assert set(hosts) <= {"registry.npmjs.org"}
+
+
+def test_the_bundle_has_the_licenses_of_the_libraries_in_it() -> None:
+    lock = json.loads((WEB / "package-lock.json").read_text())["packages"]
+    notices = (STATIC / "third-party.txt").read_text()
+    for name in lock[""]["dependencies"]:
+        part = notices.partition(f"\n{name} {lock[f'node_modules/{name}']['version']}\n")[2]
+        assert "Permission is hereby granted" in part.partition("=" * 80)[0], name
+        assert "Copyright (c)" in part.partition("=" * 80)[0]
+        assert "dependencies" not in lock[f"node_modules/{name}"], "which are in the page, too"
 
 
 @pytest.mark.browser

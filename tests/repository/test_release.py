@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -93,6 +94,41 @@ def made() -> str:
         done = release(ROOT, *arguments)
         assert done.returncode == 0, done.stderr
     return str(yaml.safe_load((ROOT / "helm/walras/Chart.yaml").read_text())["version"])
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda each: each.name)
+def test_actions_are_pinned_by_commit(workflow: Path) -> None:
+    for line in re.findall(r"uses: (.*)", workflow.read_text()):
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", line), line
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda each: each.name)
+def test_no_job_that_runs_the_code_of_packages_may_write(workflow: Path) -> None:
+    found = yaml.safe_load(workflow.read_text())
+    assert found["permissions"] == {"contents": "read"}
+    for name, job in found["jobs"].items():
+        rights = job.get("permissions", {})
+        commands = " ".join(each.get("run", "") for each in job["steps"])
+        if set(rights.values()) & {"write"}:
+            assert not re.search(r"\bmake\b|\bpip\b|npm|\.venv", commands), name
+        else:
+            assert "github.token" not in commands, name
+
+
+@pytest.mark.system
+def test_what_pushes_a_release_needs_no_package_but_pyyaml(tmp_path: Path) -> None:
+    (tmp_path / "spdx_tools.py").write_text("raise ImportError")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "release.py"), "push", "--help"],
+        env={"PYTHONPATH": str(tmp_path), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.release
