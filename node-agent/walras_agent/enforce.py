@@ -198,6 +198,7 @@ class CpuEnforcer:
                 self._exclusive, self._settled = {}, None
                 return CpuRound(node_cpus, first, tuple(writes), tuple(failed.values()))
             node_cpus = self._with_ungranted(node_cpus, pods, topology)
+            self._weigh_guests(pods, node_cpus, writes, failed, fixed)
             moves = plan_moves(pods, node_cpus, self._texts(), exclusive, {*fixed, *failed})
             problem = self._move(moves.moves, pods, writes)
             if problem is None and not (moves.stuck or failed or fixed):
@@ -366,6 +367,38 @@ class CpuEnforcer:
                 reason = f"{move.container}: wrote CPUs {move.cpus}, but {held.cpus} are in effect"
                 return GroupFailure(move.container, "permanent", reason)
         return None
+
+    def _weigh_guests(
+        self,
+        pods: Sequence[ObservedPod],
+        node_cpus: NodeCpus,
+        writes: list[FileWrite],
+        failed: dict[str, GroupFailure],
+        fixed: Collection[str],
+    ) -> None:
+        """Weigh guests, their classes and who lends before guests get CPUs of others.
+
+        An owner may wake at any moment, and the agent may be killed. A pod whose weight cannot be
+        written stays on its CPUs.
+        """
+        lent = CpuSet(cpu for each in node_cpus.pods.values() for cpu in each.guest or ())
+        there = [
+            (pod, pod_cpus)
+            for pod in pods
+            if (pod_cpus := node_cpus.pods.get(pod.uid)) and pod_cpus.cpus & lent
+        ]
+        steps = [
+            step
+            for pod, pod_cpus in there
+            if pod.group not in fixed
+            for step in weight_writes(self.cgroups, pod, pod_cpus)
+        ]
+        if steps:
+            self._weigh(steps, self._raised_classes(pods, node_cpus), writes, failed, fixed)
+        for pod, pod_cpus in there:
+            if pod_cpus.guest is not None and weight_writes(self.cgroups, pod, pod_cpus):
+                problem = failed.get(pod.group, _backing_off(pod.group))
+                failed.update({each.group.name: problem for each in pod.containers})
 
     def _enforce_quotas(
         self,

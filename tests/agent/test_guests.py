@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 import pytest
@@ -212,6 +213,30 @@ def test_a_core_that_gets_another_owner_loses_its_guest_first(lenders: Lenders) 
     lenders.node.step()
     assert lenders.guests() == {}
     assert len(lenders.node.cpus(lenders.node.container("d"))) == 1
+
+
+@pytest.mark.parametrize("writes", range(16))
+@pytest.mark.parametrize("version", [1, 2])
+def test_whoever_is_on_a_core_of_others_weighs_nothing_after_every_single_write(
+    version: Literal[1, 2], writes: int, tmp_path: Path
+) -> None:
+    """An owner may wake at any moment, and an agent that was killed gives it nothing back."""
+    lenders = Lenders(tmp_path, version)
+    for a in (0.5, 0.0):  # the guest leaves and comes
+        lenders.use(a=a, b=1.0)
+        lenders.kernel.stop_after(writes)
+        with suppress(Stopped):
+            for _ in range(20):
+                lenders.step()
+        lenders.kernel.go_on()
+        if lenders.guests():
+            assert lenders.weight("b") <= 2
+            groups = (
+                parent for parent in LAYOUT.classes if lenders.node.pod("b").startswith(parent)
+            )
+            for group in groups:
+                file = CgroupFile("cpu", group, WEIGHT_FILES[version])
+                assert int(lenders.kernel.read(file)) <= lenders.weight("a") / 100
 
 
 @pytest.mark.parametrize("writes", range(12))
