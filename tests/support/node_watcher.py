@@ -29,6 +29,27 @@ ASK_EVERY = 0.2
 """Seconds between two looks at the cgroups, and between two requests to the API server."""
 
 
+class Thread(NamedTuple):
+    """How long a thread has waited, until it ran last, and whether it wants to run.
+
+    Attributes:
+        waited: Seconds that it waited for a CPU, each time until it had one.
+        ran: Nanoseconds that it had one.
+        ready: Whether it runs or waits now.
+    """
+
+    waited: float
+    ran: int
+    ready: bool
+
+    def since(self, last: Thread | None, seconds: float) -> float:
+        """Return the seconds that it waited since an earlier moment, so long ago."""
+        if last is None:
+            return 0.0
+        starves = self.ready and last.ready and self.ran == last.ran
+        return seconds if starves else self.waited - last.waited
+
+
 class Clocks(NamedTuple):
     """What the kernel has counted of a pod so far.
 
@@ -37,7 +58,7 @@ class Clocks(NamedTuple):
         cores: Cores of the pod's grant.
         cpus: CPUs that it may use.
         used: CPU seconds of its processes.
-        waited: Seconds that each of its threads waited for a CPU, by thread.
+        threads: Its threads, by ID.
         outside: Seconds of each CPU that were not the pods', and in which it was not idle.
     """
 
@@ -45,25 +66,28 @@ class Clocks(NamedTuple):
     cores: float
     cpus: frozenset[int]
     used: float
-    waited: dict[int, float]
+    threads: dict[int, Thread]
     outside: dict[int, float]
 
     def since(self, last: Clocks) -> Spent:
         """Return what it had since an earlier moment."""
         seconds = self.at - last.at
-        waited = sum(self.waited[each] - last.waited.get(each, 0.0) for each in self.waited)
+        waited = sum(
+            now.since(last.threads.get(each), seconds) for each, now in self.threads.items()
+        )
         lost = [self.outside.get(cpu, 0.0) - last.outside.get(cpu, 0.0) for cpu in self.cpus]
         outside = min(max(lost, default=0.0) / seconds, 1.0)
         return Spent(seconds, self.cores, self.used - last.used, waited, max(outside, 0.0))
 
 
-def run_delay(thread: int) -> float | None:
-    """Return the seconds that a thread has waited for a CPU; None if it has ended."""
+def thread_of(number: int) -> Thread | None:
+    """Return the state of a thread; None if it has ended."""
     try:
-        text = Path(f"/proc/{thread}/schedstat").read_text()
+        counts = Path(f"/proc/{number}/schedstat").read_text().split()
+        state = Path(f"/proc/{number}/stat").read_text().rpartition(") ")[2][:1]
     except OSError:
         return None
-    return int(text.split()[1]) / 1e9
+    return Thread(int(counts[1]) / 1e9, int(counts[0]), state == "R")
 
 
 class Cluster:
@@ -186,16 +210,16 @@ class Watch:
 
     def _read(self, cores: float, groups: list[str]) -> Clocks:
         cgroups = self._cgroups
-        waited = {
-            thread: delay
+        threads = {
+            number: thread
             for group in groups
-            for thread in cgroups.threads(group)
-            if (delay := run_delay(thread)) is not None
+            for number in cgroups.threads(group)
+            if (thread := thread_of(number)) is not None
         }
         cpus = frozenset().union(*(cgroups.cpus(group) or () for group in groups))
         pod = str(Path(groups[0]).parent)
         outside = cgroups.outside_seconds()
-        return Clocks(time.monotonic(), cores, cpus, cgroups.cpu_seconds(pod), waited, outside)
+        return Clocks(time.monotonic(), cores, cpus, cgroups.cpu_seconds(pod), threads, outside)
 
     def _name(self, container: str) -> str:
         return f"{self._cluster.pods[container][1]} {container[:6]}"
