@@ -150,6 +150,7 @@ class Soak:
         self.steps.append(Step(fault, seconds, self.usage()))
         _log.info("%s: %.1f s", fault, seconds)
         assert self.installed.watcher.violations() == [], fault
+        assert self.installed.watcher.short() == [], fault
 
     def judged_seconds(self) -> float:
         """Return the time in which pods were busy under an enforced grant, summed over pods."""
@@ -421,7 +422,8 @@ def report(soak: Soak) -> None:
     faults: dict[str, list[float]] = {}
     for step in soak.steps:
         faults.setdefault(step.fault, []).append(step.seconds)
-    violations, judged = len(soak.installed.watcher.violations()), soak.judged_seconds()
+    watcher, judged = soak.installed.watcher, soak.judged_seconds()
+    violations = len(watcher.violations()) + len(watcher.short())
     counts = f"{len(soak.steps)} faults, {violations} violations"
     lines = [
         f"Seed {SEED}, {counts}, CPU time of busy pods judged for {judged:.0f} s.",

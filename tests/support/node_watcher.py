@@ -206,7 +206,8 @@ class Watch:
                 continue
             spent = clocks.since(last)
             self._write("spent", [uid, *(round(each, 3) for each in spent)])
-            self._wrong(self._time.see(uid, spent))
+            for problem in self._time.see(uid, spent):
+                self._write("short", problem)
 
     def _read(self, cores: float, groups: list[str]) -> Clocks:
         cgroups = self._cgroups
@@ -264,6 +265,10 @@ class Watcher:
         """Return the violations that the watcher has found, in order."""
         assert self.process.poll() is None, "the watcher has ended"
         return [each["violation"] for each in self.lines() if "violation" in each]
+
+    def short(self) -> list[str]:
+        """Return which busy pods had less CPU time than they bought, and when."""
+        return [each["short"] for each in self.lines() if "short" in each]
 
     def owners(self) -> set[str]:
         """Return the UIDs of the pods that the watcher has found to own a CPU."""
