@@ -363,6 +363,7 @@ class CpuEnforcer:
                 return GroupFailure(move.container, error.kind, str(error))
             if held is None:
                 return GroupFailure(move.container, "gone", _GONE)
+            self.observer.known[move.container] = held.cpus
             if held.cpus != move.cpus:
                 reason = f"{move.container}: wrote CPUs {move.cpus}, but {held.cpus} are in effect"
                 return GroupFailure(move.container, "permanent", reason)

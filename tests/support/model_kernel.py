@@ -182,6 +182,10 @@ class ModelKernel:
         """Answer the next accesses to a file with an error."""
         self._failures.setdefault((on, setting), []).extend([number] * times)
 
+    def heal(self) -> None:
+        """Let all accesses succeed again."""
+        self._failures.clear()
+
     def stop_after(self, writes: int) -> None:
         """Let a number of further writes happen, and no other one until `go_on`."""
         self._left = writes
