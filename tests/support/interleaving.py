@@ -1,9 +1,10 @@
 """A kernel model on which others act at any moment of the agent, and an independent judge of it.
 
 A moment is right before any read, fsync or write of the agent. What others write at that moment is
-what they want from then on, so it is what must be there once all grants have ended. One thing is
-left out: others never write the very file that the agent is about to write, at that moment: the
-agent has read it a few microseconds before, and no system call compares and writes.
+what they want from then on, so it is what must be there once all grants have ended. Two things are
+left out, which no agent can tell: others never write the very file that the agent is about to
+write, at that moment, since no system call compares and writes; and never a value that the agent
+has written to the file itself.
 
 The judge knows what others have written and what is in the kernel, and nothing that the agent says.
 """
@@ -20,7 +21,7 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 EFFECTIVE = {1: "cpuset.effective_cpus", 2: "cpuset.cpus.effective"}
 
@@ -54,34 +55,39 @@ class InterleavedKernel(ModelKernel):
         moments: Number of moments that have passed.
         happenings: What happens, by moment.
         wanted: Text of every file that others have written, as they want it.
-        double: Sentences about CPUs that had two owners.
+        taken: Sentences about CPUs that were given to a pod before their owner had left them.
+        pods: Pods by container.
+        anybody: A container without a grant whose CPUs nobody else writes: it may use all CPUs that
+            no pod owns.
     """
 
-    def __init__(
-        self, version: Literal[1, 2], *, cpus: int, happenings: Mapping[int, Happening]
-    ) -> None:
+    def __init__(self, version: Literal[1, 2], *, cpus: int) -> None:
         super().__init__(version, cpus=cpus)
         self.moments = 0
-        self.happenings = happenings
+        self.happenings: Mapping[int, Happening] = {}
         self.wanted: dict[CgroupFile, str] = {}
-        self.double: list[str] = []
-        self.pods: dict[str, str] = {}  # of granted containers
-        self.ungranted: set[str] = set()
-        self._confined: set[str] = set()  # containers whose CPUs the agent has written last
+        self.pods: dict[str, str] = {}
+        self.anybody = ""
+        self._own: defaultdict[CgroupFile, set[str]] = defaultdict(set)  # that the agent wrote
+        self._chosen: set[str] = set()  # containers whose CPUs others have written last
+        self._owners: dict[int, set[str]] = {}  # after the last pass
+        self._settled: dict[int, set[str]] = {}  # those that were the same a pass before
+        self._gains: list[tuple[str, int, str]] = []
+        self.taken: list[str] = []
 
     def want(self, setting: CgroupFile, value: str) -> None:
         """Let others write a file."""
         self.set_by_others(setting, value)
         self.wanted[setting] = self._read(setting)
         if setting.file == "cpuset.cpus":
-            self._confined.discard(setting.group)
+            self._chosen.add(setting.group)
 
     def moment(self, writing: CgroupFile | None = None) -> None:
         """Let happen what is to happen now."""
         happening = self.happenings.get(self.moments)
         self.moments += 1
         match happening:
-            case Foreign(setting, value) if setting != writing:
+            case Foreign(setting, value) if setting != writing and value not in self._own[setting]:
                 with suppress(Refused):  # the kernel may refuse theirs, too
                     self.want(setting, value)
             case ReadError(setting, number, times):
@@ -97,26 +103,53 @@ class InterleavedKernel(ModelKernel):
 
     def write(self, setting: CgroupFile, value: str) -> None:
         self.moment(setting)
-        super().write(setting, value)
-        if setting.file == "cpuset.cpus":
-            self._confined.add(setting.group)
-            self._judge_owners(setting)
-
-    def _judge_owners(self, setting: CgroupFile) -> None:
-        """Note CPUs that are of two pods, and of nobody without a grant, so that they are owned.
-
-        Only containers count whose CPUs the agent has written last.
-        """
-        users: defaultdict[int, set[str]] = defaultdict(set)
-        for group, pod in self.pods.items():
-            for cpu in self.cpus(group) if group in self._confined else ():
-                users[cpu].add(pod)
-        if not self.ungranted <= self._confined:
+        if setting.file != "cpuset.cpus" or setting.group not in self.pods:
+            super().write(setting, value)
+            self._own[setting].add(value)
             return
-        shared = {cpu for group in self.ungranted for cpu in self.cpus(group)}
-        for cpu, pods in users.items():
-            if len(pods) > 1 and cpu not in shared:
-                self.double.append(f"CPU {cpu} is of {sorted(pods)} after a write to {setting}")
+        before = self.cpus(setting.group)
+        super().write(setting, value)
+        self._own[setting].add(value)
+        self._chosen.discard(setting.group)
+        for group, pod in self.pods.items():
+            for cpu in (self.cpus(setting.group) - before) & self.cpus(group):
+                is_owner = self._settled.get(cpu) == {pod} and group not in self._chosen
+                if pod != self.pods[setting.group] and is_owner:
+                    self._gains.append((setting.group, cpu, group))
+
+    def forget_owners(self) -> None:
+        """Let nobody own a CPU from now on, as all grants end."""
+        self._owners, self._settled = {}, {}
+
+    def end_pass(self) -> None:
+        """Note which pod owns which CPU, after every pass of the agent, and who took one early.
+
+        A CPU may be given to others while its owner is on it only if the owner stays there, too:
+        then it is shared from now on.
+        """
+        for container, cpu, owner in self._gains:
+            if owner in self._chosen:
+                continue
+            if cpu in self.cpus(container) and cpu not in self.cpus(owner):
+                self.taken.append(f"{container} was given CPU {cpu} before {owner} had left it")
+        self._gains.clear()
+        owners = self._owned()
+        self._settled = {cpu: pods for cpu, pods in owners.items() if self._owners.get(cpu) == pods}
+        self._owners = owners
+
+    def double(self) -> Iterator[str]:
+        """Yield a sentence for each CPU that two pods own, after a while without happenings."""
+        for cpu, pods in self._owned().items():
+            if len(pods) > 1:
+                yield f"CPU {cpu} is of {sorted(pods)}"
+
+    def _owned(self) -> dict[int, set[str]]:
+        """Return the pods on each CPU that is owned."""
+        found: defaultdict[int, set[str]] = defaultdict(set)
+        for group, pod in self.pods.items():
+            for cpu in self.cpus(group) - self.cpus(self.anybody):
+                found[cpu].add(pod)
+        return found
 
     def cpus(self, group: str) -> CpuSet:
         """Return the CPUs that a group's tasks may use."""
