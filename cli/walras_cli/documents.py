@@ -67,10 +67,11 @@ def read(files: Iterable[Path], parse: Callable[[object], T | None]) -> list[Loc
             else:
                 if resource is not None:
                     found.append(Located(file, resource, document))
-    problems += _duplicates(found)
+    unique, repeated = _unique(found)
+    problems += repeated
     if problems:
         raise InputError(problems)
-    return found
+    return unique
 
 
 def _text(file: Path, problems: list[str]) -> str | None:
@@ -128,22 +129,21 @@ def _named(document: Any, number: int) -> Any:
     return {**document, "metadata": {**metadata, "name": name}}
 
 
-def _duplicates(found: Sequence[Located[T]]) -> list[str]:
+def _unique(found: Sequence[Located[T]]) -> tuple[list[Located[T]], list[str]]:
+    """Return each object once, and a line for each name that two objects have.
+
+    One object of a cluster, as its UID tells, may be in several lists.
+    """
     first: dict[tuple[str, str, str], Located[T]] = {}
     problems = []
     for each in found:
         kind, metadata = each.document["kind"], each.document["metadata"]
         namespace = metadata.get("namespace", "default") if kind in NAMESPACED else ""
         earlier = first.setdefault((kind, namespace, metadata["name"]), each)
-        if earlier is not each and not _same(earlier.document, each.document):
+        uid = metadata.get("uid")
+        if earlier is not each and not (uid and uid == earlier.document["metadata"].get("uid")):
             problems.append(
                 f"{each.origin}: metadata.name: is used twice (first in {earlier.file}); "
                 f"remove or rename one"
             )
-    return problems
-
-
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two documents are of one object of a cluster, which several lists contain."""
-    uid = one["metadata"].get("uid")
-    return bool(uid) and uid == other["metadata"].get("uid")
+    return list(first.values()), problems

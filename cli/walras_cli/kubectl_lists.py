@@ -1,7 +1,7 @@
 """Pure: reads what kubectl prints, many times as fast as a parser that knows all of YAML.
 
-A dump of a cluster is a million lines, and PyYAML takes a minute for them. kubectl prints one key to
-a line, and most of what it prints nobody reads. What is printed in any other form is left to the
+A dump of a cluster is a million lines, for which PyYAML takes half a minute. kubectl prints one key
+to a line, and most of what it prints nobody reads. What is printed in any other form is left to the
 parser of all YAML, object by object, so that the result is the same. JSON has its own parser.
 """
 
@@ -13,10 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 from walras_api.fields import WrittenNumber
-from walras_service.yaml_documents import documents_in
+from walras_service.yaml_documents import YamlError, documents_in
 
 _HEAD = "apiVersion: v1\nitems:\n"
 _TAIL = re.compile(r"^kind: List\nmetadata:(?: \{\}\n|\n(?:  [^\n]*\n)*)\Z", re.MULTILINE)
+_BEGIN = re.compile(r"\S")
 _BETWEEN = re.compile(r"^---\n", re.MULTILINE)
 _ITEM = re.compile(r"^(?=- )", re.MULTILINE)
 _OF_KUBERNETES = "- apiVersion: v1\n"
@@ -66,6 +67,9 @@ _LIKE_NUMBERS = re.compile(
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
 _SINGLE = re.compile(r"'([^']*)'")
 _DOUBLE = re.compile(r'"([^"\\]*)"')
+_OF_OTHER_FORMS = frozenset("'\"|>{[&*!%@`#?-,]}")
+"""First characters of texts that may go on in the next line, or are no plain text."""
+
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
 
 
@@ -77,12 +81,16 @@ def printed_by_kubectl(text: str) -> list[Any] | None:
     """Return the documents of a text: JSON, or Lists as kubectl prints them; None of any other.
 
     Keys of Nodes, Pods and Namespaces that nobody reads are left out.
-
-    Raises:
-        YamlError: One of the objects is no YAML.
     """
     if text.lstrip()[:1] == "{":
         return _in_json(text)
+    try:
+        return _lists(text)
+    except YamlError:
+        return None  # whose place in the text the parser of all YAML tells
+
+
+def _lists(text: str) -> list[Any] | None:
     lists = []
     for part in _BETWEEN.split(text):
         tail = _TAIL.search(part)
@@ -99,14 +107,15 @@ def _in_json(text: str) -> list[Any] | None:
     decoder = json.JSONDecoder(
         object_pairs_hook=_object, parse_float=str, parse_int=WrittenNumber, strict=False
     )
-    found, at = [], len(text) - len(text.lstrip())
-    while at < len(text):
+    found = []
+    start = _BEGIN.search(text)
+    while start is not None:
         try:
-            document, at = decoder.raw_decode(text, at)
+            document, end = decoder.raw_decode(text, start.start())
         except (ValueError, RecursionError):
             return None  # YAML, or what its parser tells better
         found.append(document)
-        at += len(text[at:]) - len(text[at:].lstrip())
+        start = _BEGIN.search(text, end)
     return found
 
 
@@ -127,8 +136,10 @@ def _item(chunk: str) -> Any:
         else:
             if lines.at == len(lines.lines) - 1:
                 return found
-    [[entry]] = documents_in(chunk)
-    return entry
+    documents = documents_in(chunk)
+    if len(documents) != 1 or not isinstance(documents[0], list) or len(documents[0]) != 1:
+        raise YamlError("is not one entry of a list")
+    return documents[0][0]
 
 
 class _Lines:
@@ -206,9 +217,12 @@ def _scalar(text: str) -> Any:
         return text == "true"
     if text == "null":
         return None
-    if text[:1] in "|>{[&*!%@`#?" or text[-1:] in ":\\" or " #" in text or ": " in text:
+    if text[:1] in _OF_OTHER_FORMS or text[-1:] == ":" or " #" in text or ": " in text:
         raise _OtherFormError
-    [found] = documents_in(text)
+    try:
+        [found] = documents_in(text)
+    except YamlError:
+        raise _OtherFormError from None
     if isinstance(found, dict | list):
         raise _OtherFormError
     return found

@@ -153,7 +153,7 @@ def with_field(kind: str, field: str, value: Any) -> Any:
 
 
 REFUSALS = {
-    "no jobs": (only("Node", "Entitlement"), "contains no MarketJob"),
+    "no jobs": (only("Node", "Entitlement"), "the cluster has no pods of users"),
     "no nodes": (only("MarketJob", "Entitlement"), "contains no Node, so it changes a live"),
     "a bad field": (
         with_field("MarketJob", "parallelFraction", "2"),

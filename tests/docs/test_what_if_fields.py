@@ -22,8 +22,15 @@ CLUSTER = str(ROOT / "examples" / "what-if" / "cluster.yaml")
         ["-f", str(ROOT / "examples" / "node-pools" / "cluster.yaml"), "--node-pools"],
         ["-f", CLUSTER, "-m", "Auction", "--memory", "Auction"],
         ["--from", CLUSTER, "-f", str(ROOT / "examples" / "cluster" / "teams.yaml"), "-m", "all"],
+        ["-f", str(ROOT / "tests" / "cli" / "dumps" / "kubeadm.yaml")],
     ],
-    ids=["with sensitivity", "with node pools", "with an auction", "with a change, and others"],
+    ids=[
+        "with sensitivity",
+        "with node pools",
+        "with an auction",
+        "with a change, and others",
+        "without Walras",
+    ],
 )
 def test_every_field_is_on_the_page(options: list[str]) -> None:
     done = CliRunner().invoke(main, ["what-if", *options, "-o", "json"])

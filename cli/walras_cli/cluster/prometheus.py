@@ -32,6 +32,7 @@ from walras.outcome.history import (
 from walras.outcome.hourly_accounts import COLUMNS, DAY, HOUR, OTHERS, Day, HourSums
 from walras_service.failures import BadInput, Failure
 from walras_service.untrusted import printable
+from walras_view.facts import Used
 
 if TYPE_CHECKING:
     import socket
@@ -195,12 +196,31 @@ class Prometheus:
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise self._failure("its answer is not one of Prometheus's range API") from error
 
-    def _asked(self, parameters: Mapping[str, str]) -> list[Any]:
+    def use_of_pods(self) -> dict[tuple[str, str], Used]:
+        """Return the CPUs that pods use now, by namespace and name, as kubelets count them.
+
+        Raises:
+            Failure: It cannot be asked, or refuses, with what it says.
+        """
+        labels = ",".join(filter(None, ('container!="",pod!=""', self.match)))
+        rate = f"rate(container_cpu_usage_seconds_total{{{labels}}}[5m])"
+        found = self._asked({"query": f"sum by (namespace, pod) ({rate})"}, "query")
+        try:
+            values = {
+                (str(each["metric"]["namespace"]), str(each["metric"]["pod"])): each["value"][1]
+                for each in found
+            }
+            used = {name: Used(float(cpus), 0) for name, cpus in values.items()}
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise self._failure("its answer is not one of Prometheus's query API") from error
+        return {name: each for name, each in used.items() if math.isfinite(each.cpus)}
+
+    def _asked(self, parameters: Mapping[str, str], api: str = "query_range") -> list[Any]:
         headers = {"Accept": "application/json"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         request = urllib.request.Request(  # noqa: S310 - `at` has seen to the scheme
-            f"{self.url}/api/v1/query_range?{urlencode(parameters)}", headers=headers
+            f"{self.url}/api/v1/{api}?{urlencode(parameters)}", headers=headers
         )
         deadline = _Deadline()
         opener = urllib.request.build_opener(_NoRedirect, deadline)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from walras.market.snapshot import Snapshot
     from walras_api.kinds import AnyResource, MarketSpec
+    from walras_cli.cluster.connection import Cluster
     from walras_cli.cluster.options import Target
     from walras_operator.decide.deadlines.follow import FollowedJob
     from walras_operator.decide.validation import Validated
@@ -365,18 +366,12 @@ def _changed_dump(
 
 def _world(target: Target, files: Sequence[Path]) -> World:
     from walras_cli.cluster.connection import connected
-    from walras_cli.cluster.live import documents_of_cluster, knows_walras, world_of
-    from walras_cli.cluster.use import use_of
+    from walras_cli.cluster.live import world_of
 
     try:
         with connected(target) as cluster:
-            if not files and not knows_walras(cluster):
-                raise WithoutMarketError(
-                    f"{cluster.host}: the cluster has no kinds of Walras; install it, or drop the "
-                    f"options that need MarketJobs",
-                    documents_from(documents_of_cluster(cluster)),
-                    use_of(cluster, ""),
-                )
+            if not files:
+                _require_walras(cluster)
             return world_of(cluster)
     except WithoutMarketError:
         raise
@@ -390,6 +385,24 @@ def _world(target: Target, files: Sequence[Path]) -> World:
             f"{error.format_message()}; to describe a whole cluster instead, add the output of "
             f"`kubectl get nodes,pods -A -o yaml`, or use --cores N"
         ) from error
+
+
+def _require_walras(cluster: Cluster) -> None:
+    """See that a cluster has heard of Walras.
+
+    Raises:
+        WithoutMarketError: It has not, with the objects that it has.
+    """
+    from walras_cli.cluster.live import documents_of_cluster, knows_walras
+    from walras_cli.cluster.use import use_of
+
+    if not knows_walras(cluster):
+        raise WithoutMarketError(
+            f"{cluster.host}: the cluster has no kinds of Walras; install it, or drop the options "
+            f"that need MarketJobs",
+            documents_from(documents_of_cluster(cluster)),
+            use_of(cluster, ""),
+        )
 
 
 def _rules(world: World) -> MarketSpec | None:

@@ -176,8 +176,8 @@ def what_if(
         return
     if about_users:
         raise BadInput(
-            "--users-by, --shares, --speedups and --prometheus are for clusters without MarketJobs; "
-            "here Entitlements, MarketJobs and SpeedupProfiles say it; drop these options"
+            "--users-by, --shares, --speedups, --prometheus are for clusters without MarketJobs, "
+            "which rule here; drop these options"
         )
     compare_all = source.whole_and_live and not sensitivity
     options = MechanismOptions(

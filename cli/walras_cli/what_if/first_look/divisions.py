@@ -75,9 +75,9 @@ def plain_kubernetes(population: Population, most: Floats) -> Floats:
     names, member = np.unique(member, return_inverse=True)
     where = np.zeros(len(names), np.int64)
     where[member] = at.node
-    weight = np.bincount(member, at.weight, len(names))
+    weight = np.bincount(member, at.weight, len(names)).astype(np.float64)
     weight[(names >= len(at.node)) & ((names - len(at.node)) % 2 == 1)] = LEAST_WEIGHT
-    wants = np.bincount(member, most, len(names))
+    wants = np.bincount(member, most, len(names)).astype(np.float64)
     room = np.array([node.cores for node in population.nodes])
     upper = _divided(weight, wants, room, group(where, nodes))
     return _divided(at.weight, most, upper, group(member, len(names)))

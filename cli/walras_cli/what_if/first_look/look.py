@@ -52,9 +52,9 @@ def first_look(
         fractions |= fractions_in(speedups)
     rules = Rules(users_by or "namespace", shares or "equal", fractions)
     if prometheus is not None:
-        from walras_cli.cluster.prometheus import Prometheus, use_of_pods
+        from walras_cli.cluster.prometheus import Prometheus
 
-        use = replace(use, pods=use_of_pods(Prometheus.at(prometheus)), missing=())
+        use = replace(use, pods=Prometheus.at(prometheus).use_of_pods(), missing=())
     population = population_of(documents.objects, documents.written, rules, use)
     options = {"--users-by": users_by, "--prometheus": prometheus}
     given = "".join(f" {name} {value}" for name, value in options.items() if value)

@@ -18,7 +18,7 @@ from walras_cli.what_if.first_look.outlook import (
 from walras_view.documents import number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from rich.console import RenderableType
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MOST_USERS = 12
 MOST_LOANS = 5
 MOST_CHANGES = 10
+MANIFOLD = 2.0
+"""Gain in speed from which on it is told in times instead of percent."""
+
 VISIBLE = 0.05
 """Cores: half of the last digit that is printed."""
 
@@ -77,7 +80,7 @@ class FirstLookPage:
     def render(self, *, wide: bool) -> list[RenderableType]:  # noqa: ARG002 - one screen is enough
         """Return the most of it that fits on a screen."""
         parts: list[RenderableType] = [Text(each) for each in self._head()]
-        parts.append(self._users())
+        parts += [self._users(), *map(Text, self._below())]
         loans = self.outlook.loans[:MOST_LOANS]
         parts += [Text(f"{a} lends {_cores(cores)} cores to {b}") for a, b, cores in loans]
         parts += [Text(), Text("The largest changes", style="bold")]
@@ -92,15 +95,17 @@ class FirstLookPage:
 
     def _head(self) -> Iterator[str]:
         of, there = self.outlook, self.outlook.population
+        shares = _SHARES[self.rules.shares]
         yield (
-            f"{len(there.nodes)} nodes with {there.cores:.1f} cores for {len(there.pods)} pods of "
-            f"{len(there.jobs)} jobs. Users by {self.rules.users_by}, shares {_SHARES[self.rules.shares]}."
+            f"{_count(len(there.nodes), 'node')} with {there.cores:.1f} cores for "
+            f"{_count(len(there.pods), 'pod')} of {_count(len(there.jobs), 'job')}. "
+            f"Users by {self.rules.users_by}, shares {shares}."
         )
         if of.known < len(there.jobs):
             yield (
-                f"Speedups of {len(there.jobs) - of.known} jobs are not known: figures are ranges "
-                f"over parallel fractions F from {LEAST_FRACTION:g} to {MOST_FRACTION:g} "
-                f"({of.assumptions} assumptions)."
+                f"How much cores speed up {len(there.jobs) - of.known} of the jobs is "
+                f"not known: figures are ranges over parallel fractions F from {LEAST_FRACTION:g} "
+                f"to {MOST_FRACTION:g} ({of.assumptions} assumptions)."
             )
         busy = (
             "while all pods are busy"
@@ -108,7 +113,7 @@ class FirstLookPage:
             else f"with the use of {of.use_known} pods as measured, the others busy"
         )
         yield (
-            f"Today: plain Kubernetes, where idle time goes to those who want it by their requests. "
+            "Today: plain Kubernetes, where idle time goes to those who want it, by requests. "
             f"Cores {busy}."
         )
 
@@ -140,10 +145,15 @@ class FirstLookPage:
                 str(each.starving_today),
                 str(each.starving_then),
             )
-        more = len(self.outlook.users) - MOST_USERS
-        if more > 0:
-            table.caption = f"and {more} more; -o json has them all"
         return table
+
+    def _below(self) -> Iterator[str]:
+        """Yield what is to be said of the table of users."""
+        users = self.outlook.users
+        if len(users) > MOST_USERS:
+            yield f"and {len(users) - MOST_USERS} more; -o json has them all"
+        if any(each.starving_today or each.starving_then for each in users):
+            yield f"starving: pods with less than {STARVING:g} of a core that would use more"
 
     def _next(self) -> Iterator[str]:
         """Yield the three commands that come next."""
@@ -169,15 +179,26 @@ def gain_text(gain: Range) -> str:
     """Return a gain in speed as a text; ``unknown`` if its sign depends on what is not known."""
     if not gain.has_a_sign:
         return "unknown"
+    if gain.least >= MANIFOLD:
+        return f"{_times(gain, '..')}x"
     low, high = round(100 * gain.least), round(100 * gain.most)
     if low == high:
         return "same" if not low else f"{low:+d} %"
     return f"{low:+d}..{high:+d} %".replace("+0", "0").replace("-0", "0")
 
 
+def _times(gain: Range, between: str) -> str:
+    low, high = f"{1 + gain.least:.0f}", f"{1 + gain.most:.0f}"
+    return low if low == high else f"{low}{between}{high}"
+
+
 def _cores(cores: Range, between: str = " to ") -> str:
     low, high = f"{cores.least:.1f}", f"{cores.most:.1f}"
     return low if low == high else f"{low}{between}{high}"
+
+
+def _count(number_of: int, what: str) -> str:
+    return f"{number_of} {what}" if number_of == 1 else f"{number_of} {what}s"
 
 
 def _changes(job: JobOutlook) -> bool:
@@ -186,19 +207,21 @@ def _changes(job: JobOutlook) -> bool:
 
 
 def _sentence(job: JobOutlook) -> str:
-    pods = f"{job.pods} pods" if job.pods > 1 else "1 pod"
+    pods = _count(job.pods, "pod")
     text = (
         f"{job.workload.title} ({job.workload.kind}, {pods}, requests {job.requested:g}): "
         f"{job.today:.1f} cores today, {_cores(job.market)} with Walras, {_speed(job.gain)}"
     )
     if job.starving_today != job.starving_then:
-        text += f"; {job.starving_today} of its pods starve today, {job.starving_then} then"
+        text += f"; pods that starve: {job.starving_today} today, {job.starving_then} then"
     return text
 
 
 def _speed(gain: Range) -> str:
     if not gain.has_a_sign:
         return "faster or slower: that depends on F"
+    if gain.least >= MANIFOLD:
+        return f"{_times(gain, ' to ')} times as fast"
     low, high = sorted(round(100 * abs(each)) for each in gain)
     if not high:
         return "as fast as today"

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from walras.market.snapshot import Node
     from walras_api.assembly import Objects
-    from walras_api.cluster import Pod
-    from walras_view.facts import Use
+    from walras_api.cluster import NodeObject, Pod
+    from walras_view.facts import Use, Used
 
 Shares = Literal["equal", "requests", "quota"]
 """Sources of users' shares."""
@@ -43,7 +43,7 @@ class Rules:
     """What counts as a user, and what it is entitled to.
 
     Attributes:
-        users_by: namespace, kueue, label:KEY or annotation:KEY.
+        users_by: Who is a user: ``namespace``, ``kueue``, ``label:KEY`` or ``annotation:KEY``.
         shares: Source of the shares.
         fractions: Parallel fractions that are known, by ``namespace/job`` or namespace.
     """
@@ -135,6 +135,13 @@ def population_of(
     ]
     notes: list[str] = []
     nodes = _nodes(objects, [pod for pod, out in zip(alive, outside, strict=True) if out], notes)
+    at = {pod.spec.node_name for pod, out in zip(alive, outside, strict=True) if not out}
+    tainted = {each.metadata.name for each in objects.nodes if _is_kept(each)} - at
+    nodes = [node for node in nodes if node.name not in tainted]
+    if tainted:
+        notes.append(
+            f"nodes with taints and without pods of users, which are left out: {len(tainted)}"
+        )
     number = {node.name: each for each, node in enumerate(nodes)}
     naming = _Naming(rules.users_by, documents)
     left: Counter[str] = Counter()
@@ -167,9 +174,7 @@ def population_of(
             number[str(pod.spec.node_name)],
             float(pod.cpus_requested),
             limit_of(pod),
-            None
-            if (found := used.get((made.namespace, pod.metadata.name))) is None
-            else found.cpus,
+            _cpus(used.get((made.namespace, pod.metadata.name))),
             _quality(pod),
             rules.fraction_of(made),
         )
@@ -205,13 +210,18 @@ def _nodes(objects: Objects, outside: Sequence[Pod], notes: list[str]) -> list[N
     return [node for node in sold if node.cores > 0]
 
 
+def _is_kept(node: NodeObject) -> bool:
+    """Return whether a taint keeps pods away from a node, such as one of the control plane."""
+    return any(taint.effect in {"NoSchedule", "NoExecute"} for taint in node.spec.taints)
+
+
 def _left_out(left: Counter[str]) -> list[str]:
     said = {
-        "outside": "of DaemonSets, of nodes and in namespaces of the system keep what they request",
-        "waiting": "wait for a node, and are left out",
-        "elsewhere": "are on nodes that are left out",
+        "outside": "pods of DaemonSets, nodes and namespaces of the system, which keep requests",
+        "waiting": "pods that wait for a node, which are left out",
+        "elsewhere": "pods on nodes that are left out",
     }
-    return [f"{left[each]} pods {text}" for each, text in said.items() if left[each]]
+    return [f"{text}: {left[each]}" for each, text in said.items() if left[each]]
 
 
 def limit_of(pod: Pod) -> float:
@@ -222,6 +232,10 @@ def limit_of(pod: Pod) -> float:
     limits = [each.resources.limits.get("cpu") for each in pod.spec.containers]
     given = [float(each) for each in limits if each]
     return sum(given) if given and len(given) == len(limits) else math.inf
+
+
+def _cpus(used: Used | None) -> float | None:
+    return None if used is None else used.cpus
 
 
 def _quality(pod: Pod) -> Quality:

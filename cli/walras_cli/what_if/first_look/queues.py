@@ -1,4 +1,4 @@
-"""Pure: what a cluster already says of who may use how many CPUs: ResourceQuotas, Kueue's queues."""
+"""Pure: who may use how many CPUs, as a cluster says it: by ResourceQuotas, or Kueue's queues."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Queues:
             group = str(document.get("apiVersion")).partition("/")[0]
             kind = document.get("kind")
             if (group, kind) == ("v1", "ResourceQuota"):
-                hard = spec.get("hard") if isinstance(spec.get("hard"), dict) else {}
+                hard = spec.get("hard") or {}
                 cpus = _cpus(hard.get("requests.cpu", hard.get("cpu")))
                 if cpus and not spec.get("scopes") and not spec.get("scopeSelector"):
                     quotas[namespace] = min(cpus, quotas.get(namespace, cpus))
