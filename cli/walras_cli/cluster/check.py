@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from walras_cli.cluster.options import all_namespaces_option, cluster_options, form_option
+from walras_cli.cluster.options import (
+    all_namespaces_option,
+    cluster_options,
+    dump_option,
+    form_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,6 +77,7 @@ class Seen:
 
 @click.command("check", short_help="Find what works against the market, such as autoscalers.")
 @cluster_options
+@dump_option
 @all_namespaces_option
 @form_option
 def check(*, target: Target, form: Form) -> None:

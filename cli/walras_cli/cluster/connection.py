@@ -208,7 +208,9 @@ def connected(target: Target) -> Iterator[Cluster]:
     Raises:
         Failure: it cannot be asked, with what the API server says and the way out.
     """
+    from walras_cli.cluster.dumped import DumpedCluster
+
     try:
-        yield connect(target)
+        yield DumpedCluster(target) if target.files else connect(target)
     except ApiError as error:
         raise Failure(str(error)) from error

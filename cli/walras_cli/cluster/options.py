@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,12 +36,14 @@ class Target:
         context: Context in the kubeconfig; None for the current one.
         namespace: Namespace to show; None for that of the context.
         everywhere: Whether to show all namespaces.
+        files: Files that are read in place of a cluster.
     """
 
     kubeconfig: str | None = None
     context: str | None = None
     namespace: str | None = None
     everywhere: bool = False
+    files: tuple[Path, ...] = ()
 
 
 def target_options(about_namespace: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -61,9 +64,10 @@ def target_options(about_namespace: str) -> Callable[[Callable[..., Any]], Calla
             context: str | None,
             namespace: str | None,
             all_namespaces: bool = False,
+            dumps_to_read: tuple[Path, ...] = (),
             **others: Any,
         ) -> Any:
-            target = Target(kubeconfig, context, namespace, all_namespaces)
+            target = Target(kubeconfig, context, namespace, all_namespaces, dumps_to_read)
             return command(*arguments, target=target, **others)
 
         for option in reversed((*_CLUSTER, namespace_option)):
@@ -78,6 +82,16 @@ cluster_options = target_options("The namespace to show.  [default: that of the 
 
 all_namespaces_option = click.option(
     "-A", "--all-namespaces", is_flag=True, help="Show all namespaces."
+)
+
+dump_option = click.option(
+    "-f",
+    "--filename",
+    "dumps_to_read",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Read FILE, the output of kubectl get, in place of a cluster; - is standard input.",
 )
 
 form_option = click.option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from walras_cli.cluster.options import cluster_options, form_option
+from walras_cli.cluster.options import cluster_options, dump_option, form_option
 from walras_service.failures import BadInput
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ Kind = Literal["job", "user", "node", "cluster"]
 @click.argument("kind", type=click.Choice(["job", "user", "node", "cluster"]))
 @click.argument("name", required=False, metavar="NAME")
 @cluster_options
+@dump_option
 @form_option
 def explain(*, kind: Kind, name: str | None, target: Target, form: Form) -> None:
     """Explain why a job, a user or a node has the cores it has, and what would change that.

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from walras_cli.cluster.options import all_namespaces_option, cluster_options, form_option
+from walras_cli.cluster.options import (
+    all_namespaces_option,
+    cluster_options,
+    dump_option,
+    form_option,
+)
 from walras_service.failures import BadInput
 
 if TYPE_CHECKING:
@@ -30,6 +35,7 @@ class _What(click.Choice[str]):
 @click.command(short_help="Show what users, jobs and nodes have, use and pay.")
 @click.argument("what", type=_What(["all", "users", "jobs", "nodes"]), default="all")
 @cluster_options
+@dump_option
 @all_namespaces_option
 @click.option(
     "-l", "--selector", default="", metavar="LABELS", help="Show only objects with these labels."

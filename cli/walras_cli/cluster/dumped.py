@@ -1,0 +1,163 @@
+"""Facts: a cluster in files, which answers the questions that an API server is asked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from walras_api.cluster import group_of
+from walras_cli.cluster.connection import Cluster, Document
+from walras_cli.documents import InputError, read
+from walras_service.api_errors import ApiError
+from walras_service.failures import BadInput
+from walras_service.kinds import LEASES, OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from walras_cli.cluster.options import Target
+    from walras_service.kinds import Kind
+
+_TO_MAKE_IT = (
+    "make the file by `kubectl get ent,mj,sp,mkt,na,nodes,pods,ns,ds,leases -A -o yaml`; of a "
+    "cluster without Walras, `walras what-if -f` says what it would have"
+)
+
+
+class DumpedCluster(Cluster):
+    """The objects in files, as kubectl prints them, at the time of the newest of them.
+
+    Args:
+        target: The files, and the default namespace.
+
+    Raises:
+        BadInput: They cannot be read, or have no object of Walras.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.namespace = target.namespace or "default"
+        self._files = ", ".join(map(str, target.files))
+        self._documents = _documents_of(target.files)
+        groups = {kind.group for kind in OURS.values()}
+        if not any(group_of(str(each.get("apiVersion"))) in groups for each in self._documents):
+            raise BadInput(f"{self._files}: contains no object of Walras; {_TO_MAKE_IT}")
+        self.now = _newest(self._documents)
+
+    @property
+    def host(self) -> str:
+        """Names of the files."""
+        return self._files
+
+    def get(self, path: str, query: Mapping[str, str | int] | None = None) -> Document:  # noqa: ARG002 - an object needs none
+        """Return the object at a path.
+
+        Raises:
+            ApiError: There is none in the files.
+        """
+        *_, plural, name = path.split("/")
+        namespace = path.partition("/namespaces/")[2].partition("/")[0]
+        for each in self._documents:
+            if (_plural(each), _name(each)) == (plural, (namespace, name)):
+                return each
+        raise ApiError(f"{self._files}: contains no {plural} {name}", "missing")
+
+    def every(self, kind: Kind, namespace: str = "", **selectors: str) -> Iterator[Document]:
+        """Yield all objects of a kind, as `Cluster.every` does.
+
+        Raises:
+            ApiError: The files have none of a kind whose absence would say something else.
+        """
+        found = [
+            each
+            for each in self._documents
+            if _plural(each) == kind.plural and group_of(str(each["apiVersion"])) == kind.group
+        ]
+        if not found and kind == LEASES:
+            raise ApiError(f"{self._files}: contains no {kind.plural}", "forbidden")
+        if not found and kind not in OURS.values() and kind.group:
+            raise ApiError(f"{self._files}: contains no {kind.plural}", "missing")
+        labels = _requirements(selectors.get("labelSelector", ""))
+        fields = _requirements(selectors.get("fieldSelector", ""))
+        for each in found:
+            if namespace and _name(each)[0] != namespace:
+                continue
+            own = each["metadata"].get("labels") or {}
+            if all(_holds(own.get(key), *wanted) for key, *wanted in labels) and all(
+                _holds(_field(each, key), *wanted) for key, *wanted in fields
+            ):
+                yield each
+
+
+def _documents_of(files: Sequence[Path]) -> list[Document]:
+    def kept(document: object) -> Document | None:
+        is_object = isinstance(document, dict) and isinstance(document.get("metadata"), dict)
+        return document if is_object and _name(document)[1] else None  # type: ignore[arg-type, return-value]
+
+    try:
+        return [each.resource for each in read(files, kept)]
+    except InputError as error:
+        raise BadInput(*error.problems) from error
+
+
+def _newest(documents: Sequence[Document]) -> datetime:
+    """Return when the newest Lease was renewed, which lives if the dump was made then; else now."""
+    renewed = [
+        str((each.get("spec") or {}).get("renewTime"))
+        for each in documents
+        if each.get("kind") == "Lease"
+    ]
+    times = []
+    for text in renewed:
+        try:
+            times.append(datetime.fromisoformat(text))
+        except ValueError:
+            continue
+    return max((each for each in times if each.tzinfo), default=datetime.now(UTC))
+
+
+def _plural(document: Document) -> str:
+    return f"{str(document.get('kind')).lower()}s"
+
+
+def _name(document: Document) -> tuple[str, str]:
+    metadata = document["metadata"]
+    return str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+
+
+def _field(document: Document, path: str) -> str | None:
+    value: Any = document
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return None if value is None else str(value)
+
+
+def _requirements(selector: str) -> list[tuple[str, str, str]]:
+    """Return keys, comparisons and values of a selector such as ``a=b,c!=d,e,!f``.
+
+    Raises:
+        BadInput: It is of another form.
+    """
+    found = []
+    for part in filter(None, selector.split(",")):
+        key, comparison, value = part, "exists", ""
+        for sign in ("!=", "==", "="):
+            if sign in part:
+                key, _, value = part.partition(sign)
+                comparison = "!=" if sign == "!=" else "="
+                break
+        else:
+            if part.startswith("!"):
+                key, comparison = part[1:], "absent"
+        if not key.strip() or " " in key.strip():
+            raise BadInput(f"-l {selector}: of files, write labels such as a=b,c!=d,e")
+        found.append((key.strip(), comparison, value.strip()))
+    return found
+
+
+def _holds(value: str | None, comparison: str, wanted: str) -> bool:
+    if comparison == "exists":
+        return value is not None
+    if comparison == "absent":
+        return value is None
+    return (value == wanted) == (comparison == "=")
