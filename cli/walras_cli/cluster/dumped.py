@@ -71,7 +71,7 @@ class DumpedCluster(Cluster):
         found = [
             each
             for each in self._documents
-            if _plural(each) == kind.plural and group_of(str(each["apiVersion"])) == kind.group
+            if _plural(each) == kind.plural and group_of(str(each.get("apiVersion"))) == kind.group
         ]
         if not found and kind == LEASES:
             raise ApiError(f"{self._files}: contains no {kind.plural}", "forbidden")
@@ -91,8 +91,14 @@ class DumpedCluster(Cluster):
 
 def _documents_of(files: Sequence[Path]) -> list[Document]:
     def kept(document: object) -> Document | None:
-        is_object = isinstance(document, dict) and isinstance(document.get("metadata"), dict)
-        return document if is_object and _name(document)[1] else None  # type: ignore[arg-type, return-value]
+        metadata = document.get("metadata") if isinstance(document, dict) else None
+        if not isinstance(document, dict) or not isinstance(metadata, dict):
+            return None
+        if not metadata.get("name"):
+            return None
+        # An API server gives every object a UID; what people write has none.
+        uid = f"{document.get('kind')}/{metadata.get('namespace', '')}/{metadata['name']}"
+        return {**document, "metadata": {"uid": uid, **metadata}}
 
     try:
         return [each.resource for each in read(files, kept)]

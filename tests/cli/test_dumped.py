@@ -1,0 +1,126 @@
+"""`walras top`, `explain` and `check` say of a dump what they say of the cluster itself."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from command_line import walras_here as walras
+from dashboards import decided
+from kubeconfigs import kubeconfig
+from played_api import PlayedApi
+from walras_api.contract import API_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+AGENT = {"walras.dev/lease": "agent"}
+
+COMMANDS = [
+    ["top", "-A"],
+    ["top", "users"],
+    ["top", "jobs", "-n", "alice"],
+    ["top", "nodes", "-l", "pool=batch"],
+    ["explain", "user", "alice"],
+    ["explain", "job", "dedup", "-n", "alice"],
+    ["explain", "node", "node-1"],
+    ["explain", "cluster"],
+]
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[dict[str, Any]]:
+    found = [{"apiVersion": API_VERSION, **each} for each in decided()]
+    for number, each in enumerate(each for each in found if each["kind"] == "Node"):
+        each["metadata"].setdefault("labels", {})["pool"] = ("batch", "other")[number % 2]
+    now = datetime.now(UTC).isoformat()
+    leases = {"walras-operator": {}, "walras-agent-node-1": AGENT, "walras-agent-node-2": AGENT}
+    found += [
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": "walras-system", "labels": labels},
+            "spec": {"holderIdentity": name, "leaseDurationSeconds": 3600, "renewTime": now},
+        }
+        for name, labels in leases.items()
+    ]
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(documents: list[dict[str, Any]]) -> Iterator[PlayedApi]:
+    made = PlayedApi(documents)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def dump(documents: list[dict[str, Any]], tmp_path: Path) -> str:
+    file = tmp_path / "dump.yaml"
+    listed = {"apiVersion": "v1", "kind": "List", "items": documents}
+    file.write_text(yaml.safe_dump(json.loads(json.dumps(listed))))
+    return str(file)
+
+
+def told(*arguments: str) -> dict[str, Any]:
+    done = walras(*arguments, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    found.pop("time", None)
+    return found
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_dump_says_what_its_cluster_says(
+    command: list[str], server: PlayedApi, dump: str, tmp_path: Path
+) -> None:
+    config = kubeconfig(tmp_path / "config", server.url)
+    assert told(*command, "-f", dump) == told(*command, "--kubeconfig", str(config))
+
+
+def test_rows_of_a_dump(dump: str) -> None:
+    users = told("top", "-A", "-f", dump)["users"]
+    assert {each["name"] for each in users} >= {"alice", "bob"}
+    assert all(each["cores"]["held"] is not None for each in users if not each.get("children"))
+    [node] = told("top", "nodes", "-l", "pool!=batch,pool", "-f", dump)["nodes"]
+    assert node["name"] == "node-2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["top", "nodes", "-l", "pool in (a)"], "of files, write labels such as a=b,c!=d,e"),
+        (["explain", "user", "nobody"], "Entitlement nobody"),
+        (["top", "-n", "nowhere", "jobs"], "namespace nowhere does not exist"),
+    ],
+)
+def test_wrong_questions_are_told(arguments: list[str], message: str, dump: str) -> None:
+    done = walras(*arguments, "-f", dump)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize("command", [["top"], ["check"], ["explain", "user", "a"]])
+def test_a_dump_without_walras_is_told(command: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "dump.yaml"
+    file.write_text('{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}')
+    done = walras(*command, "-f", str(file))
+    assert done.returncode == 2
+    assert "contains no object of Walras; make the file by `kubectl get ent,mj" in done.stderr
+    assert "`walras what-if -f` says what it would have" in done.stderr
+
+
+def test_check_of_a_dump(dump: str, tmp_path: Path) -> None:
+    assert walras("check", "-A", "-f", dump).returncode == 0
+    label = {"walras.dev/entitlement": "alice"}
+    odd = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "odd", "labels": label}}
+    file = tmp_path / "more.json"
+    file.write_text(json.dumps(odd))
+    findings = told("check", "-A", "-f", dump, "-f", str(file))["findings"]
+    assert [each["object"] for each in findings] == ["Namespace odd"]
