@@ -12,13 +12,17 @@ import click
 from walras_service.failures import Failure
 
 EXTRAS = {
+    "check": "cli",
     "dashboard": "dashboard",
+    "explain": "cli",
     "local": "profiler",
     "profile": "profiler",
+    "report": "cli",
     "simulate": "studies",
+    "top": "cli",
     "what-if": "what-if",
 }
-"""Extra of the distribution that a command needs besides ``cli``, by command."""
+"""Extra of the distribution that a command needs, by command."""
 
 PLUGINS = "walras.commands"
 """Group of the entry points by which other packages add commands to ``walras``."""
@@ -73,9 +77,10 @@ class LazyGroup(click.Group):
             command = str(ctx.invoked_subcommand)
             if command not in EXTRAS:
                 raise
+            extra, package = EXTRAS[command], str(error.name).partition(".")[0]
             raise Failure(
-                f"walras {command} needs {error.name}, which is not installed; in the root folder "
-                f"of Walras's repository, run: pip install '.[{EXTRAS[command]}]'"
+                f"walras {command} needs {package}, which is not installed; install the extra "
+                f"{extra}: pip install 'walras[{extra}]', or in Walras's repository '.[{extra}]'"
             ) from error
 
 
@@ -88,6 +93,9 @@ def main() -> None:
     market in which entitlements are budgets, and holds every job to what it bought. Before cores
     are rounded to whole ones, nobody does worse than with their entitlement. Cores go where they
     speed work up most.
+
+    Commands need extras of the package, such as pip install 'walras[what-if]': cli (check, explain,
+    report, top), what-if, profiler (local, profile), dashboard, studies (simulate).
     """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -70,13 +71,19 @@ def encoded(document: Any, form: str) -> str:
     return text.replace("\x7f", r"\u007f") if form == "json" else text  # json takes it for ASCII
 
 
-def _print(parts: Iterable[RenderableType]) -> None:
+def console_of(**options: Any) -> Console:
+    """Return a console with rich's options; with NO_COLOR it writes no attributes, nor bold."""
     from rich.console import Console
+
+    return Console(color_system=None if os.environ.get("NO_COLOR") else "auto", **options)
+
+
+def _print(parts: Iterable[RenderableType]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    lines = Console(**_LITERAL)
-    tables = Console(**_LITERAL, width=max(lines.width, WIDEST))
+    lines = console_of(**_LITERAL)
+    tables = console_of(**_LITERAL, width=max(lines.width, WIDEST))
     for part in parts:
         if isinstance(part, Table):
             tables.print(_Printable(part))
@@ -104,10 +111,10 @@ def watch_it(make: Callable[[], Page], form: Form, interval: float) -> None:
     Raises:
         ApiError: the first page cannot be made, or a later one for good.
     """
-    from rich.console import Console, Group
+    from rich.console import Group
     from rich.live import Live
 
-    console = Console(**_LITERAL)
+    console = console_of(**_LITERAL)
     pages = _Pages(make, form, interval)
     try:
         if not console.is_terminal:

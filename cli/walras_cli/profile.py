@@ -114,11 +114,10 @@ def profile(
     check_names(title, namespace)
     report = measure(request)
     if output == "table":
-        from rich.console import Console
-
+        from walras_cli.output import console_of
         from walras_profiler.profile_tables import render
 
-        Console().print(render(report))
+        console_of().print(render(report))
     else:
         write_document(report, title, namespace, output)
     if plot or (plot is None and output == "table"):
@@ -159,10 +158,11 @@ class CampaignProgress:
         if not sys.stderr.isatty():
             yield _print_line
             return
-        from rich.console import Console
         from rich.progress import Progress as Bar
 
-        with Bar(console=Console(stderr=True), transient=True) as bar:
+        from walras_cli.output import console_of
+
+        with Bar(console=console_of(stderr=True), transient=True) as bar:
             task = bar.add_task("warm-up", total=runs)
 
             def show(trial: "Trial", measurement: "Measurement | None") -> None:

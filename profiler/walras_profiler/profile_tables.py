@@ -119,7 +119,9 @@ def finding_line(finding: Finding) -> Text:
 
 
 def _spread(runs: Sequence[Measurement]) -> str:
-    """Return half the range of the times in per cent of their median."""
+    """Return half the range of the times in per cent of their median; a dash for a single run."""
+    if len(runs) < 2:
+        return "-"
     seconds = [run.seconds for run in runs]
     return f"±{50 * (max(seconds) - min(seconds)) / median(seconds):.1f} %"
 

@@ -106,6 +106,12 @@ def test_wrong_questions_are_told(arguments: list[str], message: str, dump: str)
     assert message in done.stderr
 
 
+def test_no_color_means_no_attributes(dump: str) -> None:
+    plain = walras("top", "-f", dump, FORCE_COLOR="1", NO_COLOR="1").stdout
+    assert "\x1b" not in plain
+    assert "\x1b[1m" in walras("top", "-f", dump, FORCE_COLOR="1", NO_COLOR="").stdout
+
+
 @pytest.mark.parametrize("command", [["top"], ["check"], ["explain", "user", "a"]])
 def test_a_dump_without_walras_is_told(command: list[str], tmp_path: Path) -> None:
     file = tmp_path / "dump.yaml"

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
+from walras_cli.main import EXTRAS
+
+ROOT = Path(__file__).parents[2]
+
+EXTRA = ("docker", "kopf", "matplotlib", "numpy", "plotext", "psutil")
+EVERY_EXTRA = (*EXTRA, "fastapi", "kubernetes", "prometheus_client", "rich", "uvicorn", "yaml")
+
 WITHOUT = """
 import sys
-for name in ("docker", "kopf", "matplotlib", "numpy", "plotext", "psutil"):
+for name in {}:
     sys.modules[name] = None  # as if it were not installed
 from walras_cli.main import main
 main(prog_name="walras")
@@ -18,8 +27,8 @@ main(prog_name="walras")
 pytestmark = pytest.mark.system
 
 
-def walras(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", WITHOUT, *arguments]
+def walras(*arguments: str, without: tuple[str, ...] = EXTRA) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT.format(without), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -46,7 +55,27 @@ def test_a_command_whose_libraries_are_missing_says_what_installs_them(
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"walras: walras {arguments[0]} needs ")
-    assert done.stderr.rstrip().endswith(f"pip install '.[{extra}]'")
+    wheel, repository = f"pip install 'walras[{extra}]'", f"in Walras's repository '.[{extra}]'"
+    assert done.stderr.rstrip().endswith(f"install the extra {extra}: {wheel}, or {repository}")
+
+
+def test_a_plain_install_of_the_wheel_has_click_and_pydantic() -> None:
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {each.partition(">")[0] for each in needed} == {"click", "pydantic"}
+
+
+def test_a_plain_install_of_the_wheel_names_the_extras() -> None:
+    """The list of commands imports them all."""
+    text = walras("--help", without=EVERY_EXTRA).stdout
+    assert all(name in text for name in EXTRAS)
+    assert all(extra in text for extra in EXTRAS.values())
+    for command in (["top"], ["what-if"]):
+        done = walras(*command, without=EVERY_EXTRA)
+        assert done.returncode == 1
+        name, extra = command[0], EXTRAS[command[0]]
+        assert done.stderr.startswith(f"walras: walras {name} needs rich, which is not installed")
+        assert f"pip install 'walras[{extra}]'" in done.stderr
+        assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["top", "check", "report"])

@@ -6,6 +6,7 @@ What plain Kubernetes gives is computed here by hand, from requests alone.
 from __future__ import annotations
 
 import json
+import re
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -244,6 +245,16 @@ def test_one_screen() -> None:
     assert "pods that starve: 1 today, 0 then" in text
     [head] = [line for line in lines if line.startswith("user ")]
     assert head.split() == ["user", "pods", "today", *(["quotas", "Walras"] * 2), "today", "Walras"]
+
+
+def test_the_page_in_the_documentation_is_what_is_printed() -> None:
+    page = (Path(__file__).parents[2] / "docs/what-if.md").read_text()
+    [shown] = re.findall(
+        r"```console\n\$ kubectl [^\n]* \| walras what-if -f -\n(.*?)```", page, re.DOTALL
+    )
+    text = (DUMPS / "kubeadm.yaml").read_text()
+    printed = walras("what-if", "-f", "-", stdin=text).stdout.splitlines()
+    assert [line.rstrip() for line in printed][: shown.count("\n")] == shown.splitlines()
 
 
 def test_what_is_given_on_standard_input_in_any_order_and_twice() -> None:

@@ -153,6 +153,9 @@ def test_tables_show_times_fractions_models_and_findings() -> None:
     assert "Parallel fraction: 0.800" in text
     assert "warning" not in text
     assert "warning: 3 data sizes" in shown(runs("10%,20%,30%"))
+    once = shown(runs()[1::3])
+    assert re.search(r"10% │ +1 │ +2\.000 │ +- │ +1\.00 │", once)
+    assert "±" not in once
 
 
 def test_columns_without_a_value_are_left_out() -> None:

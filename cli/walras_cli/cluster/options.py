@@ -67,7 +67,8 @@ def target_options(about_namespace: str) -> Callable[[Callable[..., Any]], Calla
             dumps_to_read: tuple[Path, ...] = (),
             **others: Any,
         ) -> Any:
-            target = Target(kubeconfig, context, namespace, all_namespaces, dumps_to_read)
+            everywhere = all_namespaces or bool(dumps_to_read and namespace is None)
+            target = Target(kubeconfig, context, namespace, everywhere, dumps_to_read)
             return command(*arguments, target=target, **others)
 
         for option in reversed((*_CLUSTER, namespace_option)):

@@ -109,14 +109,13 @@ def run(
     Exit codes: 0 all jobs succeeded, 1 a job or its profiling failed, 2 invalid input,
     130 interrupted. No process or cgroup of a job is left behind in any case.
     """  # noqa: D301 - the backspace keeps click from filling the lines
-    from rich.console import Console
-
     from walras_agent.local.placement import PlacementError
     from walras_cli.documents import InputError
     from walras_cli.local.documents import FileWatch, load
     from walras_cli.local.loop import JobFailedError
+    from walras_cli.output import console_of
 
-    errors = Console(stderr=True)
+    errors = console_of(stderr=True)
     try:
         with _termination_as_interrupt():
             watch = FileWatch(files)
@@ -389,9 +388,9 @@ def _report(
 
     result = result_of(loop, placement, rival)
     if output == "table":
-        from rich.console import Console
+        from walras_cli.output import console_of
 
-        Console().print(render(result))
+        console_of().print(render(result))
     else:
         from walras_cli.output import encoded
 

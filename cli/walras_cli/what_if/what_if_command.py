@@ -170,7 +170,10 @@ def what_if(
             raise
         from walras_cli.what_if.first_look.look import first_look
 
-        again = " ".join(["walras what-if", *(f"-f {each}" for each in (*dumps, *files, *more))])
+        given = [str(each) for each in (*dumps, *files, *more)]
+        again = " ".join(["walras what-if", *(f"-f {each}" for each in given)])
+        if "-" in given:
+            again = f"kubectl get nodes,pods,ns -A -o yaml | {again}"
         page = first_look(found.documents, found.use, users_by, shares, speedups, prometheus, again)
         show(page, output)
         return
