@@ -60,7 +60,9 @@ class ProfileMeasurement(Model):
     Attributes:
         cores: Core count.
         data_size: Fraction of the data as ``10%``, or size of the data as a number.
-        seconds: Wall-clock time of each repeat, in seconds.
+        seconds: Wall-clock time of each repeat, in seconds, without what other programs on a busy
+            machine added to it.
+        error: Relative standard error of these times that repeats do not show; 0 if not given.
         user_seconds: Median CPU time in user mode, in seconds.
         system_seconds: Median CPU time in the kernel, in seconds.
         peak_memory: Largest memory use of all repeats.
@@ -71,6 +73,7 @@ class ProfileMeasurement(Model):
     cores: PositiveInt
     data_size: Text = "100%"
     seconds: Annotated[list[PositiveDecimal], Field(min_length=1, max_length=MOST_REPEATS)]
+    error: PositiveDecimal | None = None
     user_seconds: Text | None = None
     system_seconds: Text | None = None
     peak_memory: Bytes | None = None
@@ -462,7 +465,8 @@ def samples_of(spec: SpeedupProfileSpec) -> tuple[Sample, ...]:
             size = float(DataSize.parse(each.data_size).value)
         except ValueError as error:
             raise ValueError(f"spec.measurements[{index}].dataSize: {error}") from error
-        samples.append(Sample(each.cores, size, tuple(map(float, each.seconds))))
+        seconds = tuple(map(float, each.seconds))
+        samples.append(Sample(each.cores, size, seconds, float(each.error or 0)))
     return tuple(samples)
 
 

@@ -3,10 +3,12 @@
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Protocol
 
 from walras.speedup.profile import Sample
 from walras.speedup.sizes import DataSize
+from walras_profiler.waiting import Unwaited
 
 
 class MeasurementError(Exception):
@@ -40,6 +42,9 @@ class Measurement:
         peak_memory: Largest resident set of a process, or peak memory of a container, in bytes;
             None if unknown.
         others: Fraction of the CPUs' time that other programs took, from 0 to 1; None if unknown.
+        unwaited: Time that it would have taken on CPUs of its own; None if unknown.
+        waited: Seconds that were taken out of ``seconds``, since it waited for CPUs.
+        error: Relative standard error of ``seconds`` that repeats do not show.
         counters: Counts of hardware events by event name.
     """
 
@@ -50,7 +55,17 @@ class Measurement:
     system_seconds: float | None = None
     peak_memory: int | None = None
     others: float | None = None
+    unwaited: Unwaited | None = None
+    waited: float = 0.0
+    error: float = 0.0
     counters: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """CPU time in user mode and in the kernel; None if unknown."""
+        if self.user_seconds is None or self.system_seconds is None:
+            return None
+        return self.user_seconds + self.system_seconds
 
 
 class Runner(Protocol):
@@ -118,17 +133,26 @@ def run_campaign(
 
 def samples_of(measurements: Sequence[Measurement]) -> tuple[Sample, ...]:
     """Return the measured times by data size and core count, as `fit_profile` takes them."""
-    times: dict[tuple[DataSize, int], tuple[float, ...]] = {}
-    for m in measurements:
-        times[m.size, m.cores] = (*times.get((m.size, m.cores), ()), m.seconds)
+    runs: dict[tuple[DataSize, int], list[Measurement]] = {}
+    for each in measurements:
+        runs.setdefault((each.size, each.cores), []).append(each)
     return tuple(
-        Sample(cores, float(size.value), times[size, cores]) for size, cores in sorted(times)
+        Sample(
+            cores,
+            float(size.value),
+            tuple(run.seconds for run in runs[size, cores]),
+            median(run.error for run in runs[size, cores]),
+        )
+        for size, cores in sorted(runs)
     )
 
 
 def disturbance_of(measurements: Sequence[Measurement]) -> float:
-    """Return the mean fraction of CPU time that other programs took; 0 if unknown."""
-    known = [m.others for m in measurements if m.others is not None]
+    """Return the mean fraction of CPU time that other programs took; 0 if unknown.
+
+    Where it is known how long runs waited, their times are without that (`correction`).
+    """
+    known = [m.others for m in measurements if m.others is not None and m.unwaited is None]
     return sum(known) / len(known) if known else 0.0
 
 

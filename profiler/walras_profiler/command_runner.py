@@ -1,7 +1,7 @@
 """Runs a command on chosen CPUs of this machine, measures it, and cleans up after it.
 
-A cpuset keeps a program on its CPUs, but does not keep others off them. So the time that other
-programs took of the CPUs, the main cause of bad profiles, is measured too.
+A cpuset keeps a program on its CPUs, but does not keep others off them. So the time that the
+program waited for them, or else the time that others took of them, is measured too.
 """
 
 import os
@@ -39,6 +39,7 @@ from walras_profiler.launch import (
 from walras_profiler.reaper import Reaper
 from walras_profiler.sampling import Sampler
 from walras_profiler.template import Template
+from walras_profiler.waiting import Unwaited, Watch
 
 _REPAIR_SECONDS = 1.0  # between two repairs of the placement
 _TAIL_BYTES, _TAIL_LINES = 2000, 3
@@ -119,7 +120,11 @@ class CommandRunner:
             try:
                 process = launch(command, admit)
                 self._reaper.guard_session(process.pid)
-                outcome = self._wait(process, trial)
+                watch = Watch(process.pid, len(cpus))
+                try:
+                    outcome = self._wait(process, trial)
+                finally:
+                    waiting = watch.stop()
             finally:
                 counts = parse_counts(counting.detach()) if counting else {}
             if outcome.exit_code:
@@ -127,7 +132,9 @@ class CommandRunner:
         busy = busy_seconds(cpus) - busy_before
         # Children that nobody waited for are missing in the sum of the process.
         own = max(outcome.user_seconds + outcome.system_seconds, job.cpu_seconds())
-        return _measurement(trial, outcome, cpus, busy, own, counts)
+        others = share_of_others(busy, own, outcome.seconds, cpus)
+        unwaited = waiting.unwaited(outcome.seconds, own)
+        return _measurement(trial, outcome, others, unwaited, counts)
 
     def _wait(self, process: LaunchedProcess, trial: Trial) -> ProcessResult:
         """Wait for the end of a run, and move stray threads back meanwhile."""
@@ -238,9 +245,8 @@ def last_lines(text: bytes) -> str:
 def _measurement(
     trial: Trial,
     outcome: ProcessResult,
-    cpus: CpuSet,
-    busy: float,
-    own: float,
+    others: float,
+    unwaited: Unwaited | None,
     counts: dict[str, int],
 ) -> Measurement:
     return Measurement(
@@ -250,7 +256,8 @@ def _measurement(
         user_seconds=outcome.user_seconds,
         system_seconds=outcome.system_seconds,
         peak_memory=outcome.peak_memory,
-        others=share_of_others(busy, own, outcome.seconds, cpus),
+        others=others,
+        unwaited=unwaited,
         counters=counts,
     )
 

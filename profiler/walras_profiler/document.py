@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from walras.speedup.diagnosis import Finding
+from walras.speedup.diagnosis import NOT_MEASURED, Finding
 from walras.speedup.profile import SpeedupFit
 from walras.speedup.sizes import DataSize
 from walras.speedup.time_model import TimeModel
@@ -77,6 +77,8 @@ def _measurement(size: DataSize, cores: int, runs: Sequence[Measurement]) -> Doc
         "dataSize": str(size),
         "seconds": [_seconds(run.seconds) for run in runs],
     }
+    if error := median(run.error for run in runs):
+        entry["error"] = decimals(error)
     for key, values in (
         ("userSeconds", [run.user_seconds for run in runs]),
         ("systemSeconds", [run.system_seconds for run in runs]),
@@ -93,10 +95,14 @@ def _measurement(size: DataSize, cores: int, runs: Sequence[Measurement]) -> Doc
 
 def _status(fit: SpeedupFit, findings: Sequence[Finding], *, relative: bool) -> Document:
     whole = {"wholeDataParallelFraction": decimals(fit.fraction_at(1.0))} if relative else {}
-    return {
+    fractions = {
         "parallelFraction": decimals(fit.fraction),
         **whole,
         "rawParallelFraction": decimals(fit.raw_fraction),
+    }
+    measured = NOT_MEASURED.isdisjoint(finding.code for finding in findings)
+    return {
+        **(fractions if measured else {}),
         "variance": decimals(fit.variance),
         "parallelFractionByCores": [
             {"cores": cores, "value": decimals(value)} for cores, value in fit.by_cores.items()

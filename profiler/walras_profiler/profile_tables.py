@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from walras.speedup.diagnosis import Finding
+from walras.speedup.diagnosis import NOT_MEASURED, Finding
 from walras.speedup.profile import SpeedupFit
 from walras.speedup.sizes import DataSize
 from walras_profiler.campaign import Measurement
@@ -24,13 +24,20 @@ class ProfileReport:
     fit: SpeedupFit
     findings: Sequence[Finding]
 
+    @property
+    def doubts(self) -> tuple[Finding, ...]:
+        """The findings for which there is no parallel fraction; none if it was measured."""
+        return tuple(finding for finding in self.findings if finding.code in NOT_MEASURED)
+
 
 def render(report: ProfileReport) -> RenderableType:
     """Return the whole report as something that Rich can print."""
-    parts: list[RenderableType] = [times_table(report.measurements), fraction_table(report.fit)]
+    parts: list[RenderableType] = [times_table(report.measurements)]
+    if not report.doubts:
+        parts.append(fraction_table(report.fit))
     if report.fit.time_models:
         parts.append(time_model_table(report.fit, report.measurements[0].size))
-    parts.append(summary(report.fit, report.measurements[0].size))
+    parts.append(summary(report))
     parts += [finding_line(finding) for finding in report.findings]
     return Group(*parts)
 
@@ -46,6 +53,7 @@ def times_table(measurements: Sequence[Measurement]) -> Table:
         "cores": [str(cores) for _, cores in sorted(cells)],
         "seconds": [f"{typical[key]:.3f}" for key in sorted(cells)],
         "spread": [_spread(cells[key]) for key in sorted(cells)],
+        "waited": [_waited(cells[key]) for key in sorted(cells)],
         "speedup": [f"{typical[key[0], 1] / typical[key]:.2f}" for key in sorted(cells)],
         "CPU seconds": [_cpu_seconds(cells[key]) for key in sorted(cells)],
         "peak memory": [_peak_memory(cells[key]) for key in sorted(cells)],
@@ -100,16 +108,22 @@ def time_model_table(fit: SpeedupFit, size: DataSize) -> Table:
     return table
 
 
-def summary(fit: SpeedupFit, size: DataSize) -> Text:
-    """Return a line with the parallel fraction that the market uses."""
+def summary(report: ProfileReport) -> Text:
+    """Return a line with the parallel fraction that the market uses, or why there is none."""
+    fit, size = report.fit, report.measurements[0].size
     text = Text("Parallel fraction: ")
+    if report.doubts:
+        text.append("not measured", style="bold")
+        return text.append(f", since {' and '.join(each.fault for each in report.doubts)}")
+    if size.relative and len(fit.sizes) > 1:
+        text.append(f"{fit.fraction_at(1.0):.3f}", style="bold")
+        text.append(f" on all data, by which the market goes; {fit.fraction:.3f} on the samples")
+        if fit.has_start_up:
+            text.append(", where start-up that does not grow with the data weighs more")
+        return text
     text.append(f"{fit.fraction:.3f}", style="bold")
     if fit.fraction != fit.raw_fraction:
         text.append(f" (measured {fit.raw_fraction:.3f})")
-    if size.relative and len(fit.sizes) > 1:
-        text.append(" on the sampled data, ")
-        text.append(f"{fit.fraction_at(1.0):.3f}", style="bold")
-        text.append(" predicted for all data by the time models")
     return text
 
 
@@ -124,6 +138,12 @@ def _spread(runs: Sequence[Measurement]) -> str:
         return "-"
     seconds = [run.seconds for run in runs]
     return f"±{50 * (max(seconds) - min(seconds)) / median(seconds):.1f} %"
+
+
+def _waited(runs: Sequence[Measurement]) -> str:
+    """Return what the runs waited for CPUs, in per cent of their times without waiting."""
+    part = median(run.waited / run.seconds for run in runs)
+    return f"+{100 * part:.0f} %" if part > 0 else ""
 
 
 def _cpu_seconds(runs: Sequence[Measurement]) -> str:

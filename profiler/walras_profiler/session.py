@@ -26,6 +26,7 @@ from walras_profiler.campaign import (
 )
 from walras_profiler.command_runner import command_runner
 from walras_profiler.container_runner import ContainerError, container_runner
+from walras_profiler.correction import without_waiting
 from walras_profiler.profile_tables import ProfileReport
 from walras_profiler.sampling import SamplingError, check_source
 from walras_profiler.template import Template, check_program
@@ -114,7 +115,7 @@ def carry_out(plan: ProfilePlan, observer: SessionObserver) -> ProfileReport:
     """
     try:
         with _open_runner(plan) as runner, observer.begin(runner, len(plan.trials) + 1) as observe:
-            measurements = run_campaign(runner, plan.trials, observe)
+            measurements = without_waiting(run_campaign(runner, plan.trials, observe))
         samples = samples_of(measurements)
         fit = fit_profile(samples)
     except (PlacementError, ContainerError, SamplingError, ValueError) as error:

@@ -187,7 +187,7 @@ def used_if_reliable(job: dict[str, Any]) -> bool:
     """
     if UNRELIABLE.isdisjoint(finding["code"] for finding in job["findings"]):
         return (job["source"], job["sourceReason"]) == ("measured", "")
-    told = re.fullmatch("its second measurement is unreliable, too: .+; .+", job["sourceReason"])
+    told = re.fullmatch("its measurement is unreliable: .+; .+", job["sourceReason"])
     figures = (job["fraction"], job["measuredSpeedup"], job["predictedSeconds"])
     return job["source"] == "assumed" and bool(told) and figures == (ASSUMED_FRACTION, None, None)
 

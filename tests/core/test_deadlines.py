@@ -160,7 +160,8 @@ def test_a_job_that_loses_throughput_beside_others_needs_more_cores_and_ends_in_
     market = beside(0.25, 6)
     plan = clear(market)
     found = outcome_of(plan, "a")
-    assert (found.state, found.needed) == ("Reserved", pytest.approx(6))
+    assert found.state == "Reserved"
+    assert found.needed == pytest.approx(6)
     mine = market.jobs[0]
     assert mine.deadline
     ends = forecast(market, Policy(), {identity(mine): mine.deadline.left})

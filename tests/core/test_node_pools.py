@@ -177,12 +177,13 @@ def test_the_value_of_a_core_is_the_limit_of_finite_differences() -> None:
     more, less = (
         clear(with_cores(cluster(), "x", cores)).system_progress for cores in (12.01, 11.99)
     )
+    assert x.core_value is not None
     assert x.core_value == pytest.approx(12 * (more - less) / (3 * 0.02), rel=1e-3)
     assert x.core_value > 0
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_another_node_of_the_only_pool_never_lowers_progress_and_hardly_harms_anybody(
+def test_a_node_more_in_the_only_pool_never_lowers_progress_and_hardly_harms_anybody(
     seed: int,
 ) -> None:
     """Where all nodes have as many cores; a pod that moves to a smaller one may lose."""

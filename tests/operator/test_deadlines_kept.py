@@ -489,7 +489,7 @@ def test_under_an_auction_the_deadline_is_a_minimum_utility() -> None:
 def beside_another(hours: float, penalty: str) -> Life:
     """A job of 3 hours of work on one core beside a program that takes part of its throughput."""
     times = [{"cores": 1, "seconds": ["10800"]}, {"cores": 20, "seconds": ["1053"]}]
-    known = {"parallelFraction": None, "progress": None, "profile": "solve"}
+    known: Document = {"parallelFraction": None, "progress": None, "profile": "solve"}
     mine, web = deadline_of(hours, **known), job("web", "bob", profile="stream")
     present = cluster(mine, job("etl", "ada"), web)
     beside = [{"profile": "stream", "penalty": penalty}]

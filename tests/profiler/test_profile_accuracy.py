@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec
 
 import pytest
@@ -117,6 +117,7 @@ def walras(*arguments: str, nobody: bool = False, first: bool = ROOT) -> dict[st
 
 
 def fraction_of(document: dict[str, Any]) -> float:
+    assert "rawParallelFraction" in document["status"], "not measured"
     return float(document["status"]["rawParallelFraction"])
 
 
@@ -156,6 +157,34 @@ def test_known_fraction_is_measured_in_a_cgroup() -> None:
 def test_known_fraction_is_measured_by_an_ordinary_user() -> None:
     document = walras(*multi_process(0.7), nobody=True)
     assert fraction_here(document, nobody=True) == pytest.approx(0.7, abs=0.2)
+
+
+@contextlib.contextmanager
+def beside(busy: int) -> Iterator[None]:
+    """Let programs compute all the time meanwhile."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+    try:
+        yield
+    finally:
+        for each in others:
+            each.kill()
+            each.wait()
+
+
+@pytest.mark.parametrize("true_fraction", [0.5, 0.9])
+@pytest.mark.parametrize("busy", [1, 2, 4])
+@tried_again
+def test_a_fraction_is_measured_beside_busy_programs_as_on_a_quiet_machine(
+    busy: int, true_fraction: float
+) -> None:
+    """Beside one or two, it is measured; beside four, it may not be, but is never wrong."""
+    two = ("--cores", "1,2", "--pin", "affinity", *multi_process(true_fraction))
+    quiet = fraction_of(walras(*two, first=False))
+    with beside(busy):
+        document = walras(*two, first=False)
+    if busy > 2 and "rawParallelFraction" not in document["status"]:
+        return
+    assert fraction_of(document) == pytest.approx(quiet, abs=0.05)
 
 
 @tried_again

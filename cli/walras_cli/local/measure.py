@@ -1,8 +1,9 @@
 """Speedups of jobs that come without one: short runs on parts of their data.
 
-A measurement is unreliable if the machine was busy or the runs were too short. It is made again,
-once, on larger parts if the runs were too short. If the second one is unreliable, too, its parallel
-fraction is not used but assumed.
+What other programs on the machine add to the times of runs is taken out of them. A measurement is
+unreliable if too little is left to tell, or if the runs were too short; in this case it is made
+again, once, on larger parts of the data. The parallel fraction of one that is unreliable is not
+used but assumed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from walras_profiler.campaign import (
     samples_of,
 )
 from walras_profiler.command_runner import command_runner
+from walras_profiler.correction import without_waiting
 from walras_profiler.document import profile_document
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ SEED = 0
 
 _REMEDIES = {
     FindingCode.BUSY_MACHINE: "keep other programs off the machine while it is measured",
+    FindingCode.TOO_NOISY: "keep other programs off the machine while it is measured",
     FindingCode.TOO_SHORT: "measure it on more data (spec.data)",
 }
 
@@ -100,9 +103,9 @@ class Measured:
     @property
     def reason_to_assume(self) -> str:
         """Why a parallel fraction is assumed after this measurement, and the ways out of that."""
-        remedies = ", ".join(_REMEDIES[doubt.code] for doubt in self.doubts)
+        remedies = ", ".join(dict.fromkeys(_REMEDIES[doubt.code] for doubt in self.doubts))
         return (
-            f"its second measurement is unreliable, too: {self.faults}; {remedies}, "
+            f"its measurement is unreliable: {self.faults}; {remedies}, "
             "or set spec.parallelFraction"
         )
 
@@ -132,7 +135,7 @@ def measure(
     observe: TrialObserver,
     tell: Callable[[str], None],
 ) -> Measured:
-    """Profile a job on two cores or more, and once more if the measurement is unreliable.
+    """Profile a job on two cores or more, and once more if the runs were too short.
 
     Args:
         job: Job to profile.
@@ -156,7 +159,7 @@ def reliable_if_possible(
     take: Callable[[Sequence[DataSize]], Measured],
     tell: Callable[[str], None],
 ) -> Measured:
-    """Take a measurement, and a second one if the first is unreliable; return the last one.
+    """Take a measurement, and a second one if larger runs are needed; return the last one.
 
     Args:
         job: Job that is measured.
@@ -164,18 +167,17 @@ def reliable_if_possible(
         tell: Receives a sentence about each unreliable measurement: what is wrong with it, and
             what happens next.
     """
-    first = take(job.samples)
-    if not first.doubts:
-        return first
-    sizes = first.sizes_to_repeat
-    where = "" if sizes == job.samples else " on larger parts of its data"
-    tell(
-        f"{job.title}: its measurement is not used and is made again{where}, because {first.faults}"
-    )
-    second = take(sizes)
-    if second.doubts:
-        tell(assumption(job.title, second.reason_to_assume))
-    return second
+    found = take(job.samples)
+    sizes = found.sizes_to_repeat
+    if sizes != job.samples:
+        tell(
+            f"{job.title}: its measurement is not used and is made again on larger parts of its "
+            f"data, because {found.faults}"
+        )
+        found = take(sizes)
+    if found.doubts:
+        tell(assumption(job.title, found.reason_to_assume))
+    return found
 
 
 def assumption(jobs: str, reason: str) -> str:
@@ -201,5 +203,5 @@ def _measure_once(
         prefer=pin,
         seed=SEED,
     ) as runner:
-        measurements = run_campaign(runner, trials, observe)
+        measurements = without_waiting(run_campaign(runner, trials, observe))
     return Measured.of(job, measurements)

@@ -47,7 +47,10 @@ class FindingCode(StrEnum):
     FEW_SIZES = "FewSizes"
 
 
-UNRELIABLE = frozenset({FindingCode.BUSY_MACHINE, FindingCode.TOO_SHORT})
+NOT_MEASURED = frozenset({FindingCode.BUSY_MACHINE, FindingCode.TOO_NOISY})
+"""Findings after which there is no F: its error is larger than what it is used for, or unknown."""
+
+UNRELIABLE = NOT_MEASURED | {FindingCode.TOO_SHORT}
 """Findings after which F is not to be used: the times say more about the machine or about start-up
 than about how the program speeds up."""
 

@@ -6,8 +6,8 @@ prediction (Figure 5). `walras.speedup.diagnosis` finds faults of a fit.
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean, geometric_mean, median, pvariance
 
@@ -28,11 +28,13 @@ class Sample:
     Attributes:
         size: Data size: a fraction of the full data in (0, 1], or an absolute size; one kind
             throughout a profile. 1.0 for a program whose data are not varied.
+        error: Relative standard error of the times that their differences do not show.
     """
 
     cores: int
     size: float
     seconds: tuple[float, ...]
+    error: float = 0.0
 
     def __post_init__(self) -> None:
         if self.cores < 1:
@@ -53,13 +55,14 @@ class Sample:
 
     @property
     def uncertainty(self) -> float:
-        """The standard error of the median, as a share of it; 0 for a single time.
+        """The standard error of the median, as a share of it; `error` alone for a single time.
 
         It is estimated by the median absolute deviation, so that a single disturbed run, which does
         not move the median either, counts for little.
         """
         deviation = median(abs(time - self.typical) for time in self.seconds)
-        return _ERROR_OF_MEDIAN * deviation / math.sqrt(len(self.seconds)) / self.typical
+        shown = _ERROR_OF_MEDIAN * deviation / math.sqrt(len(self.seconds)) / self.typical
+        return math.hypot(shown, self.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ class SpeedupFit:
             or the arithmetic mean where some F̄_d is not above 0. May lie outside (0, 1].
         time_models: Core count to its time model; empty with a single data size.
         common_start: Core count to a linear time model; all share their start-up time.
+        has_start_up: Whether these explain the times better than one fraction for all sizes does.
     """
 
     sizes: tuple[SizeFit, ...]
@@ -106,6 +110,7 @@ class SpeedupFit:
     variance: float
     time_models: Mapping[int, TimeModel]
     common_start: Mapping[int, TimeModel]
+    has_start_up: bool
 
     @property
     def fraction(self) -> float:
@@ -116,21 +121,22 @@ class SpeedupFit:
         """Return the parallel fraction for the market, in (0, 1], on data of another size.
 
         Start-up that does not grow with the data weighs most in small samples and makes a program
-        look less parallel than it is on all of its data. The time models tell the two apart: this
-        is the mean over core counts of Karp-Flatt (equation 3) on times predicted by lines that
-        share their start-up time. (Where time grows faster than data a line predicts times
-        badly, but all core counts alike, and their ratios are what counts.) Where there are no
-        time models, or they predict nothing above zero, it is `fraction`.
+        look less parallel than it is on all of its data. Where lines that share their start-up time
+        explain the measured times better than one fraction for all sizes does, this is the mean
+        over core counts of Karp-Flatt (equation 3) on the times that they predict. (Where time
+        grows faster than data a line predicts times badly, but all core counts alike, and their
+        ratios are what counts.) Otherwise, or if they predict nothing above zero, it is `fraction`.
         """
-        if 1 not in self.common_start:
-            return self.fraction
+        return market_fraction(self._raw_fraction_at(size))
+
+    def _raw_fraction_at(self, size: float) -> float:
+        if not self.has_start_up:
+            return self.raw_fraction
         seconds = {cores: model.predict(size) for cores, model in self.common_start.items()}
-        if min(seconds.values()) <= 0 or len(seconds) == 1:
-            return self.fraction
+        if min(seconds.values()) <= 0:
+            return self.raw_fraction
         alone = seconds.pop(1)
-        return market_fraction(
-            fmean(karp_flatt(alone / time, cores) for cores, time in seconds.items())
-        )
+        return fmean(karp_flatt(alone / time, cores) for cores, time in seconds.items())
 
     def speedup(self, cores: float) -> float:
         """Return the speedup on `cores` cores, at least 1, that Amdahl's law predicts.
@@ -144,13 +150,16 @@ class SpeedupFit:
         """Return the seconds predicted by the time model at `size` and Amdahl's law (IV-B).
 
         The time model is that of the measured core count closest to `cores` by ratio, the
-        larger of two equally close: models fit better on more cores (IV-A).
+        larger of two equally close: models fit better on more cores (IV-A). The law has the
+        parallel fraction on data of this size.
 
         Raises:
             ValueError: A single data size was measured, and `size` is not it.
         """
         nearest = min((1, *self.by_cores), key=lambda x: (abs(math.log(x / cores)), -x))
-        return self._seconds(nearest, size) * self.speedup(nearest) / self.speedup(cores)
+        fraction = min(self._raw_fraction_at(size), 1.0)
+        gain = speedup(nearest, fraction) / speedup(cores, fraction)
+        return self._seconds(nearest, size) * gain
 
     def _seconds(self, cores: int, size: float) -> float:
         """Return the seconds predicted at a measured core count."""
@@ -183,23 +192,33 @@ def fit_profile(samples: Iterable[Sample]) -> SpeedupFit:
     )
     by_cores = _mean_by_cores(sizes)
     timed = _time_points(merged)
+    fraction = _mean_fraction([fit.mean for fit in sizes])
+    models = {cores: fit_time_model(points) for cores, points in timed.items()}
+    common_start = fit_common_start(timed) if timed else {}
     return SpeedupFit(
         sizes=sizes,
         by_cores=by_cores,
-        raw_fraction=_mean_fraction([fit.mean for fit in sizes]),
+        raw_fraction=fraction,
         variance=pvariance(by_cores.values()),
-        time_models={cores: fit_time_model(points) for cores, points in timed.items()},
-        common_start=fit_common_start(timed) if timed else {},
+        time_models=models,
+        common_start=common_start,
+        has_start_up=_has_start_up(timed, models, common_start, fraction),
     )
 
 
 def merge_samples(samples: Iterable[Sample]) -> tuple[Sample, ...]:
     """Return one sample for each data size and core count, in that order, with all its times."""
-    times: dict[tuple[float, int], tuple[float, ...]] = {}
-    for sample in samples:
-        key = (sample.size, sample.cores)
-        times[key] = times.get(key, ()) + sample.seconds
-    return tuple(Sample(cores, size, times[size, cores]) for size, cores in sorted(times))
+    merged: dict[tuple[float, int], Sample] = {}
+    for each in samples:
+        known = merged.get((each.size, each.cores))
+        merged[each.size, each.cores] = (
+            each
+            if known is None
+            else replace(
+                known, seconds=known.seconds + each.seconds, error=max(known.error, each.error)
+            )
+        )
+    return tuple(merged[key] for key in sorted(merged))
 
 
 def _fit_size(size: float, samples: tuple[Sample, ...]) -> SizeFit:
@@ -230,6 +249,26 @@ def _mean_by_cores(sizes: tuple[SizeFit, ...]) -> dict[int, float]:
 def _mean_fraction(means: list[float]) -> float:
     """Return the geometric mean (Figure 6), or the arithmetic one if a value is not positive."""
     return geometric_mean(means) if min(means) > 0 else fmean(means)
+
+
+def _has_start_up(
+    timed: Mapping[int, Sequence[TimePoint]],
+    models: Mapping[int, TimeModel],
+    common_start: Mapping[int, TimeModel],
+    fraction: float,
+) -> bool:
+    """Return whether lines with a common start-up explain times better than one fraction does."""
+    if 1 not in timed or len(timed) == 1:
+        return False
+    by_fraction, by_start = 0.0, 0.0
+    for cores, points in timed.items():
+        slowness = 1 - fraction + fraction / cores
+        for point in points:
+            for_all = models[1].predict(point.size) * slowness
+            by_fraction += point.weight * (for_all / point.seconds - 1) ** 2
+            started = common_start[cores].predict(point.size)
+            by_start += point.weight * (started / point.seconds - 1) ** 2
+    return by_start < by_fraction
 
 
 def _time_points(samples: tuple[Sample, ...]) -> dict[int, list[TimePoint]]:

@@ -1,0 +1,188 @@
+"""How long a program would have run had it not waited for CPUs, by what the scheduler says of it.
+
+The scheduler counts for every thread how long it ran and how long it waited for a CPU
+(/proc/PID/task/TID/schedstat). These are read every `INTERVAL` seconds while the program runs. On c
+CPUs of its own, n threads that could run would have run on min(n, c) of them, so that the d seconds
+for which they ran together in an interval would have taken d / min(n, c). Time in which no thread
+could run, because the program waited for something else, counts as it is.
+
+A thread that waited longer than its fellows ends later, and runs alone meanwhile. Had it had a CPU
+of its own, it would have done that work beside them. So a fellow that stops counts on as one that
+could run until the others have made up for what they waited more. Whether a program divides its
+work beforehand, as this takes it to, or while it runs, cannot be seen: half of the difference that
+it makes is the error.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+INTERVAL = 0.01
+"""Seconds between two looks at a program."""
+
+MOST_COST = 0.05
+"""Part of a CPU that looking at a program of many threads may take; then it is done less often."""
+
+LEAST_WAIT = 0.02
+"""Part of a program's CPU time that its threads waited, below which it had its CPUs to itself."""
+
+LEAST_SEEN = 0.7
+"""Part of a program's CPU time that must have been seen, or else nothing is said about it: it may
+have threads in processes that are no descendants."""
+
+
+class Unwaited(NamedTuple):
+    """Time that a program would have taken on CPUs of its own.
+
+    Attributes:
+        busy: Seconds in which it had a thread that could run.
+        idle: Seconds in which it had none.
+        error: Standard error of their sum, in seconds.
+    """
+
+    busy: float
+    idle: float
+    error: float
+
+
+class Thread(NamedTuple):
+    """A thread as the scheduler sees it: seconds that it ran, and waited, and whether it could."""
+
+    ran: float
+    waited: float
+    could_run: bool
+
+
+@dataclass(slots=True)
+class WaitingTimes:
+    """Sums over the looks at a program on some CPUs; give it each look, then ask for `unwaited`."""
+
+    cpus: int
+    _before: dict[int, Thread] = field(default_factory=dict)
+    _time: float | None = None
+    _ran: float = 0.0
+    _waited: float = 0.0
+    _busy: float = 0.0
+    _alone: float = 0.0
+    _idle: float = 0.0
+    _waits: dict[int, float] = field(default_factory=dict)
+    _ahead: dict[int, float] = field(default_factory=dict)
+
+    def look(self, now: float, threads: dict[int, Thread]) -> None:
+        """Count what has happened since the last look.
+
+        Args:
+            now: Time in seconds.
+            threads: All threads of the program, by their ID.
+        """
+        before, self._before = self._before, threads
+        last, self._time = self._time, now
+        if last is None:
+            return
+        ran = 0.0
+        for thread, each in threads.items():
+            known = before.get(thread, Thread(0.0, 0.0, could_run=False))
+            ran += max(each.ran - known.ran, 0.0)
+            waited = max(each.waited - known.waited, 0.0)
+            self._waits[thread] = self._waits.get(thread, 0.0) + waited
+            self._waited += waited
+        earlier = {thread for thread, each in before.items() if each.could_run}
+        later = {thread for thread, each in threads.items() if each.could_run}
+        if not earlier and not later and ran < (now - last) / 2:
+            self._idle += now - last
+            self._waits.clear()
+            self._ahead.clear()
+            return
+        self._note_fellows(earlier, later)
+        running = max((len(earlier) + len(later)) / 2, 1.0)
+        self._ran += ran
+        self._alone += ran / min(running, self.cpus)
+        self._busy += ran / min(running + len(self._ahead), self.cpus)
+        self._ahead = {
+            thread: left - ran / running
+            for thread, left in self._ahead.items()
+            if left > ran / running
+        }
+
+    def _note_fellows(self, earlier: set[int], later: set[int]) -> None:
+        """Note by how much each thread that has stopped waited less than those that go on."""
+        for thread in later:
+            self._ahead.pop(thread, None)
+        if later:
+            mean = sum(self._waits.get(thread, 0.0) for thread in later) / len(later)
+            for thread in earlier - later:
+                if mean > self._waits.get(thread, 0.0):
+                    self._ahead[thread] = mean - self._waits.get(thread, 0.0)
+
+    def unwaited(self, seconds: float, cpu_seconds: float) -> Unwaited | None:
+        """Return what the program would have taken; None if too little of it was seen.
+
+        Args:
+            seconds: Time that it took.
+            cpu_seconds: CPU time that it took, with that of threads after the last look at them.
+        """
+        if self._ran < LEAST_SEEN * cpu_seconds or not self._ran:
+            return None
+        if self._waited <= LEAST_WAIT * self._ran:
+            return Unwaited(max(seconds - self._idle, 0.0), min(self._idle, seconds), 0.0)
+        whole = max(cpu_seconds / self._ran, 1.0)
+        error = (self._alone - self._busy) / 2 * whole
+        return Unwaited((self._alone + self._busy) / 2 * whole, self._idle, error)
+
+
+class Watch:
+    """Looks at a program and its descendants from now until `stop`, in a thread of its own."""
+
+    def __init__(self, pid: int, cpus: int) -> None:
+        self._pid = pid
+        self._times = WaitingTimes(cpus)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._look, name=f"waits-{pid}", daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            began = time.monotonic()
+            self._times.look(began, threads_of(self._pid))
+            pause = max(INTERVAL, (time.monotonic() - began) / MOST_COST)
+
+    def stop(self) -> WaitingTimes:
+        """Stop, and return what was seen."""
+        self._stopping.set()
+        self._thread.join()
+        return self._times
+
+
+def threads_of(pid: int) -> dict[int, Thread]:
+    """Return the threads of a process and of its descendants; those that have ended are left out.
+
+    Children are known where the kernel lists them (CONFIG_PROC_CHILDREN, as in distributions).
+    """
+    found: dict[int, Thread] = {}
+    processes = [pid]
+    while processes:
+        folder = f"/proc/{processes.pop()}/task"
+        try:
+            names = os.listdir(folder)  # noqa: PTH208 (as below)
+        except OSError:
+            continue
+        for name in names:
+            try:
+                ran, waited, *_ = _read(f"{folder}/{name}/schedstat").split()
+                state = _read(f"{folder}/{name}/stat").rpartition(b")")[2].split()[0]
+                children = _read(f"{folder}/{name}/children").split()
+            except (OSError, ValueError):
+                continue
+            found[int(name)] = Thread(int(ran) / 1e9, int(waited) / 1e9, state == b"R")
+            processes += map(int, children)
+    return found
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 (looked at a hundred times a second)
+        return file.read()
