@@ -26,11 +26,13 @@ that we added. `walras simulate STUDY` repeats a study from its seed, to the bit
 measured times, and `make reproduce` all of them with this page. Most of the papers' data are not
 public; each study says at its head what replaces them.
 
-- **reproduced**, **better**: the claim is true here, and our figure is at least as good as the
-  printed one, or better;
+- **reproduced**: the claim is true here, and our figures are all that are printed, within the
+  error of reading these, to either side;
+- **better**: the claim is true here, and our figure is better than the printed one;
 - **direction only**: the claim is true here, but our figure does not reach the printed one;
 - **not reproduced**: the claim is not true here;
-- **not judged**: times were measured on a busy machine, or on one with too few cores;
+- **not judged**: the paper prints nothing to compare with, or times were measured on a busy
+  machine, or on one with too few cores;
 - **holds**, **holds in part**, **does not hold**: answers to questions that no paper asks.
 
 The column *draws* says in how many of 20 parts of the draws, each from its own seeds, the claim

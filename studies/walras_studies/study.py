@@ -42,7 +42,8 @@ class Finding:
     Attributes:
         ours: Our figure, in words.
         direction: Whether the claim is true here, even if our figure differs from the paper's.
-        figure: Whether our figure is at least as good as the printed one; True if none is printed.
+        figure: Whether our figure is the printed one, within the error of reading it to either side
+            (`as_printed`), or better; True if none is printed.
         better: Whether our figure is better than the printed one.
         reason: Reason why the claim is not true, or why our figure differs; empty if neither is so.
         judged: Whether this run can judge the claim at all.
@@ -117,6 +118,17 @@ class Study(Generic[Size, Rows]):
     charts: Callable[[Rows], tuple[Chart, ...]]
     measured: bool = False
     missing: tuple[tuple[str, str], ...] = ()
+
+
+def as_printed(ours: float, printed: float, reading: float) -> bool:
+    """Return whether a figure is the printed one, which is read off with an error to either side.
+
+    Args:
+        ours: Our figure.
+        printed: Printed figure, above 0.
+        reading: Relative error with which it is read off a plot or out of words.
+    """
+    return abs(ours / printed - 1) <= reading
 
 
 def silent(part: float, doing: str) -> None:

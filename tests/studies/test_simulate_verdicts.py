@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from walras_studies.abacus.runs import Rounds
+from walras_studies.abacus.study import STUDY as ABACUS
+from walras_studies.abacus.study import AbacusRows
 from walras_studies.karma.runs import BEYOND_MEMORY, closed_throughput, throughput
+from walras_studies.karma.study import as_all_printed
 from walras_studies.page import page
 from walras_studies.programs.study import STUDY as PROGRAMS
 from walras_studies.programs.study import Fraction, ProgramRows, Simulated, Time
 from walras_studies.results import Result, judge
-from walras_studies.study import DRAWS, Claim, Finding, Study, draws, mean
+from walras_studies.study import DRAWS, Claim, Finding, Study, as_printed, draws, mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,3 +170,40 @@ def test_the_guide_to_adjustment_has_the_studys_figures() -> None:
     assert len(said) == 8
     for noise, adjusted, measured, _ in said:
         assert {(adjusted, measured), (measured, adjusted)} & ours, noise
+
+
+@pytest.mark.parametrize(
+    ("ours", "printed", "so"),
+    [(2.0, 1.9, True), (1.7, 1.9, True), (2.7, 1.9, False), (1.2, 1.9, False)],
+)
+def test_a_printed_figure_is_missed_to_either_side(ours: float, printed: float, so: bool) -> None:
+    assert as_printed(ours, printed, 0.15) == so
+
+
+@pytest.mark.parametrize(
+    ("rounds", "verdict"),
+    [
+        ((10.0, 27.0), "direction only"),
+        ((10.0, 19.0), "reproduced"),
+        ((10.0, 9.0), "not reproduced"),
+    ],
+)
+def test_more_than_the_printed_doubling_is_no_reproduction(
+    rounds: tuple[float, float], verdict: str
+) -> None:
+    table = tuple(
+        Rounds("linear", "alpha", 4, 2, alpha, 0, "printed", number, number, 1.0)
+        for alpha, number in zip((0.5, 0.9), rounds, strict=True)
+    )
+    (claim,) = (each for each in ABACUS.claims if "almost double" in each.claim)
+    assert claim.judge(AbacusRows(table, (), (), (), (), ())).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [((1.9, 4.0, 8.0), "reproduced"), ((1.9, 2.3, 14.2), "direction only")],
+)
+def test_all_ratios_that_are_printed_have_to_be_reached(
+    ratios: tuple[float, float, float], verdict: str
+) -> None:
+    assert as_all_printed("told", list(ratios), (1.8, 4.3, 7.8)).verdict == verdict

@@ -32,6 +32,9 @@ TOLERANCE = 0.1
 POLICIES = ("GR", "CO", "SMP", "SMR", "SR")
 """The paper's names of policies; see `SHORT` in `cooper_runs`."""
 
+LARGE_MAJORITY = 0.75
+"""Part that counts as a large majority."""
+
 
 @dataclass(frozen=True, slots=True)
 class CooperSize:
@@ -140,7 +143,7 @@ def _unfair(rows: CooperRows) -> Finding:
 
 
 def _prefer(rows: CooperRows) -> Finding:
-    def told(world: str) -> tuple[str, bool]:
+    def told(world: str) -> tuple[str, float]:
         parts = {
             f"{policy}/{rival}": _median(rows, column, policy, world)
             for policy in ("SMP", "SMR", "SR")
@@ -150,9 +153,19 @@ def _prefer(rows: CooperRows) -> Finding:
             )
         }
         low = min(parts, key=lambda name: parts[name])
-        return f"{parts[low]:.0%} ({low}) to {max(parts.values()):.0%}", parts[low] > 0.5
+        return f"{parts[low]:.0%} ({low}) to {max(parts.values()):.0%}", parts[low]
 
-    return _in_worlds(told, "the partition forces each agent beside one of the other half")
+    parts = {world: told(world) for world in WORLDS}
+    large = all(least >= LARGE_MAJORITY for _, least in parts.values())
+    return Finding(
+        "; ".join(f"*{world}*: {text}" for world, (text, _) in parts.items()),
+        any(least > 0.5 for _, least in parts.values()),
+        large,
+        reason=""
+        if large
+        else "the partition forces each agent beside one of the other half, so "
+        "that there is a majority, but no large one",
+    )
 
 
 def _fewest(rows: CooperRows) -> Finding:

@@ -19,10 +19,13 @@ from walras_studies.proportional_share.runs import (
     draw,
     outcomes_of,
 )
-from walras_studies.study import Claim, Finding, Progress, Study, mean, pick, steps
+from walras_studies.study import Claim, Finding, Progress, Study, as_printed, mean, pick, steps
 
 PREFERENCES = ("uniform", "correlated")
 """Kinds of preferences: distributions of users' weights."""
+
+READING = 0.2
+"""Relative error of "about" so many per cent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ def _beats(preferences: str, percent: float) -> Claim[ProportionalShareRows]:
         nash = _by_users(rows, "efficiency", preferences)
         rival = _by_users(rows, "efficiency", preferences, method=WEIGHTS)
         gains = [100 * (a / b - 1) for a, b in zip(nash, rival, strict=True)]
-        close = max(gains) >= 0.8 * percent
+        close = all(as_printed(gain, percent, READING) for gain in gains)
         return Finding(
             f"{min(gains):.0f} to {max(gains):.0f} % by number of users",
             min(gains) > 0,
