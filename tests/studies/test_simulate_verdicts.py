@@ -161,17 +161,6 @@ def test_the_guide_to_karma_has_the_studys_figures() -> None:
     assert [float(each) for each in said] == [min(ours), max(ours)]
 
 
-def test_the_guide_to_adjustment_has_the_studys_figures() -> None:
-    page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
-    section = page.split("\n## adjustment\n")[1].split("\n## ")[0]
-    ours = set(re.findall(r"(\d\.\d{3}) and (\d\.\d{3})", section))
-    guide = (DOCS / "mechanisms/price-anticipating.md").read_text(encoding="utf-8")
-    said = re.findall(r"\| (none|10 %) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", guide)
-    assert len(said) == 8
-    for noise, adjusted, measured, _ in said:
-        assert {(adjusted, measured), (measured, adjusted)} & ours, noise
-
-
 @pytest.mark.parametrize(
     ("ours", "printed", "so"),
     [(2.0, 1.9, True), (1.7, 1.9, True), (2.7, 1.9, False), (1.2, 1.9, False)],
