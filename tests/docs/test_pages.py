@@ -24,8 +24,8 @@ TEXT = "\n".join(page.read_text() for page in PAGES)
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FOLDERS = (
-    r"core|service|operator|node-agent|profiler|cli|studies|crds|docs|examples|helm|tests|tools|"
-    "benchmarks"
+    r"api|core|service|operator|node-agent|profiler|cli|view|dashboard|studies|crds|docs|examples|helm|"
+    "tests|tools|benchmarks"
 )
 FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]+)`|python ((?:{FOLDERS})/[\w./-]+)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
