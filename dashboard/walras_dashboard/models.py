@@ -41,6 +41,7 @@ class Totals(ApiModel):
 
     Attributes:
         nodes: Number of nodes.
+        users: Number of Entitlements that jobs draw on, which are entitled to cores.
         jobs: Number of MarketJobs.
         pods: Number of pods with a grant.
         cores: Cores for sale.
@@ -51,6 +52,7 @@ class Totals(ApiModel):
     """
 
     nodes: int
+    users: int
     jobs: int
     pods: int
     cores: Number
@@ -85,11 +87,13 @@ class NodeSummary(NodeRow):
         pool: Pool of nodes that it belongs to, by a label of its provider; null if it has none.
         memory_for_pods: Memory that pods may use.
         agent_alive: Whether its agent renews its Lease; null if that may not be seen.
+        starving: Number of its pods that hold less than a tenth of a core.
     """
 
     pool: str | None
     memory_for_pods: float | None
     agent_alive: bool | None
+    starving: int
 
 
 class Lending(ApiModel):

@@ -27,14 +27,21 @@ POOL_LABELS = (
 """Labels by which providers name the pool of a node, in order of precedence."""
 
 
-def node_summary(facts: Facts, row: NodeRow) -> NodeSummary:
-    """Return a node with what it has."""
+def node_summary(facts: Facts, row: NodeRow, starving: int) -> NodeSummary:
+    """Return a node with what it has.
+
+    Args:
+        facts: Facts about the cluster.
+        row: Row of the node.
+        starving: Number of its pods that starve.
+    """
     node = facts.nodes.get(row.name)
     return NodeSummary(
         **values(row),
         pool=None if node is None else _pool(node.metadata.labels),
         memory_for_pods=memory_for_pods(facts, row.name),
         agent_alive=facts.leases.agents.get(row.name, False) if facts.leases.known else None,
+        starving=starving,
     )
 
 

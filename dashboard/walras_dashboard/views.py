@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import operator
+from collections import Counter
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from walras_service.failures import Failure
     from walras_view.explain.lending import Partner, Purchases
     from walras_view.explain.node import Holder
+    from walras_view.explain.short_pods import ShortPod
     from walras_view.explain.user import Quantum
     from walras_view.facts import Facts
     from walras_view.rows.nodes import NodeRow
@@ -156,11 +158,12 @@ class Views:
 
     @cached_property
     def lending(self) -> list[Lending]:
-        """Loans among Entitlements that have jobs of their own."""
-        own = [name for name, each in self.facts.entitlements.items() if each.status.cores]
-        partners = self.partners or {}
+        """Loans among Entitlements that have jobs of their own, which are not told of parents."""
+        bought = self._purchases
+        own = {} if bought is None else {name: {name} for name in bought.users}
+        partners = {} if bought is None else partners_of_each(bought, own)
         with_credits = [n for n, each in self.facts.entitlements.items() if each.status.credits]
-        return loans_of(self.facts, {name: partners.get(name, ()) for name in own}, with_credits)
+        return loans_of(self.facts, partners, with_credits)
 
     @property
     def notes(self) -> list[str]:
@@ -190,16 +193,24 @@ class Views:
             epoch=None if epoch is None else epoch.number % EPOCHS,
             totals=self._totals,
             users=[user_summary(facts, row, self._traded(row.name)) for row in self.user_rows],
-            nodes=[node_summary(facts, row) for row in self.node_rows],
+            nodes=[node_summary(facts, row, self._starving[row.name]) for row in self.node_rows],
             lending=self.lending,
             lending_unknown=None if bought is None else bought.unknown,
             short=self._short,
             changes=self._changes,
         )
 
+    @cached_property
+    def _short_pods(self) -> tuple[ShortPod, ...]:
+        return short_pods(self.facts)
+
+    @cached_property
+    def _starving(self) -> Counter[str]:
+        return Counter(each.node for each in self._short_pods if each.starves)
+
     @property
     def _short(self) -> ShortPods:
-        pods = short_pods(self.facts)
+        pods = self._short_pods
         counts = (each.status.counts for each in self.facts.jobs.values())
         return ShortPods(
             starving=sum(each.starves for each in pods),
@@ -255,6 +266,7 @@ class Views:
         memory = (memory_for_pods(self.facts, row.name) for row in rows)
         return Totals(
             nodes=len(rows),
+            users=sum(each.status.cores is not None for each in self.facts.entitlements.values()),
             jobs=len(self.facts.jobs),
             pods=sum(row.pods for row in rows),
             cores=cores,
@@ -347,7 +359,7 @@ class Views:
         owners = self._owners(name, found.holders)
         placed = None if allocation is None else Ownership(allocation.status, owners)
         return NodeDetail(
-            row=node_summary(facts, found.node),
+            row=node_summary(facts, found.node, self._starving[name]),
             topology=None if placed is None else placed.topology(),
             pools=[] if placed is None else placed.pools(),
             grants=self._grants(name, found.holders),

@@ -142,6 +142,8 @@ def test_totals_are_the_sums_of_grants_and_of_what_is_for_sale(cluster: str) -> 
     sold = sum((Decimal(each["cores"]) for each in grants), Decimal(0))
     for_sale = sum(float(each.cores) for each in facts.market.status.prices) if facts.market else 0
     assert (totals.pods, totals.jobs) == (len(grants), len(facts.jobs))
+    drawn_on = {str(each.spec["entitlement"]) for each in facts.jobs.values()}
+    assert totals.users == len(drawn_on & facts.entitlements.keys())
     assert (totals.sold or 0) == pytest.approx(float(sold))
     assert (totals.cores or 0) == pytest.approx(for_sale)
     assert (totals.free or 0) == pytest.approx(for_sale - float(sold), abs=1e-6)

@@ -120,7 +120,26 @@ function Facts({
   );
 }
 
+/** "/" goes to the view's field for searching. */
+function useSearchKey(): void {
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      const { target } = event;
+      if (event.key !== "/" || event.ctrlKey || event.altKey || event.metaKey) return;
+      if (target instanceof Element && target.closest("input, textarea, select") !== null) return;
+      const field = document.querySelector<HTMLInputElement>("main input[type=search]");
+      if (field === null) return;
+      event.preventDefault();
+      field.focus();
+      field.select();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+}
+
 function Frame({ live, shown, children }: { live: Live; children: ComponentChildren } & Shown) {
+  useSearchKey();
   const route = useRoute();
   const answer = useAnswer<Overview>("overview");
   const { data: overview, error } = answer;

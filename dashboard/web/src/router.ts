@@ -37,3 +37,32 @@ export function useRoute(): Route {
   }, []);
   return route;
 }
+
+/** Null removes a parameter from the address. */
+export type ParameterChanges = Record<string, string | null>;
+
+/**
+ * What of a view's state is in its address, so that a link shows the same and "back" undoes a step.
+ * What is typed replaces the address instead of adding one for each letter.
+ */
+export function useParameters(): [
+  URLSearchParams,
+  (changes: ParameterChanges, replace?: boolean) => void,
+] {
+  return [useRoute().parameters, change];
+}
+
+function change(changes: ParameterChanges, replace = false): void {
+  const [path = "", before = ""] = location.hash.split("?", 2);
+  const parameters = new URLSearchParams(before);
+  for (const [key, value] of Object.entries(changes)) {
+    if (value === null) parameters.delete(key);
+    else parameters.set(key, value);
+  }
+  const after = `${path || "#/cluster"}${parameters.size > 0 ? `?${parameters}` : ""}`;
+  if (after === location.hash) return;
+  if (replace) {
+    history.replaceState(null, "", after);
+    dispatchEvent(new HashChangeEvent("hashchange"));
+  } else location.hash = after;
+}

@@ -27,6 +27,7 @@ export type OneMore = Schemas["OneMore"];
 export type Overview = Schemas["Overview"];
 export type Owner = Schemas["Owner"];
 export type Series = Schemas["FigureSeries"];
+export type ShortPod = Schemas["ShortPod"];
 export type Socket = Schemas["Socket"];
 export type Thread = Schemas["Thread"];
 export type ThreadState = Thread["state"];

@@ -105,8 +105,11 @@ const BAD = new Set(["Failed", "Refused", "Invalid", "NotFound", "Conflict", "Mi
 
 /** The state of an object, as a word; the mark before it differs in shape, too. */
 export function State({ of, title }: { of: string; title?: string }) {
-  if (of === "") return <span class="muted">–</span>;
-  const kind = GOOD.has(of) ? "good" : BAD.has(of) ? "bad" : "warn";
+  const { overview } = useContext(LiveContext);
+  if (of === "" || of === "-") return <span class="muted">–</span>;
+  // No agent will ever report on a file.
+  const still = of === "Awaited" && overview?.source.live === false;
+  const kind = still ? "still" : GOOD.has(of) ? "good" : BAD.has(of) ? "bad" : "warn";
   return (
     <span class={`state state-${kind}`} title={title || undefined}>
       <span class="state-mark" aria-hidden="true" />

@@ -21,6 +21,7 @@ const TITLES: Record<string, string> = {
 const SOURCES = {
   prometheus: "from Prometheus",
   operator: "kept by the operator",
+  record: "recorded by the run",
   session: "since this dashboard was started",
   none: "",
 } as const;

@@ -4,6 +4,7 @@
 import type { ComponentChildren } from "preact";
 import { useId, useMemo, useState } from "preact/hooks";
 import { count, whole } from "../format";
+import { useParameters } from "../router";
 import { Empty } from "./basics";
 
 export interface Column<Row> {
@@ -117,19 +118,22 @@ export function Table<Row>({
   rowKey,
   sort = null,
   onSort = () => undefined,
+  cards = false,
   rowProps,
 }: {
   label: string;
   columns: Column<Row>[];
   rows: Row[];
   rowKey: (row: Row) => string;
+  /** Whether each row is a card of its own where the window is narrow. */
+  cards?: boolean;
   sort?: Sort | null;
   onSort?: (key: string, numeric: boolean) => void;
   rowProps?: (row: Row) => Record<string, unknown>;
 }) {
   return (
     <div class="table-scroll" role="region" aria-label={`${label}, table`} tabIndex={0}>
-      <table aria-label={label}>
+      <table aria-label={label} class={cards ? "cards" : undefined}>
         <Head columns={columns} sort={sort} onSort={onSort} />
         <tbody>
           {rows.map((row) => (
@@ -140,7 +144,7 @@ export function Table<Row>({
                     {column.cell(row)}
                   </th>
                 ) : (
-                  <td key={column.key} class={classOf(columns, index)}>
+                  <td key={column.key} class={classOf(columns, index)} data-title={column.title}>
                     {column.cell(row)}
                   </td>
                 ),
@@ -242,6 +246,38 @@ export function sorted<Row>(rows: Row[], columns: Column<Row>[], sort: Sort | nu
   return [...known, ...unknown].map(({ row }) => row);
 }
 
+export interface TableState {
+  text: string;
+  sort: Sort | null;
+  offset: number;
+}
+
+/** The state of a table, in the address of the view if it is the view's main one. */
+export function useTableState(
+  inAddress: boolean,
+  initial: Sort | null,
+): [TableState, (changes: Partial<TableState>) => void] {
+  const [parameters, setParameters] = useParameters();
+  const [own, setOwn] = useState<TableState>({ text: "", sort: initial, offset: 0 });
+  if (!inAddress) return [own, (changes) => setOwn((old) => ({ ...old, ...changes }))];
+  const order = parameters.get("sort");
+  const state = {
+    text: parameters.get("q") ?? "",
+    sort: order === null ? initial : { key: order.replace(/^-/, ""), descending: order[0] === "-" },
+    offset: Math.max(0, Number.parseInt(parameters.get("from") ?? "0", 10) || 0),
+  };
+  const change = ({ text, sort, offset }: Partial<TableState>) =>
+    setParameters(
+      {
+        ...(text === undefined ? {} : { q: text || null }),
+        ...(sort == null ? {} : { sort: `${sort.descending ? "-" : ""}${sort.key}` }),
+        ...(offset === undefined ? {} : { from: offset > 0 ? String(offset) : null }),
+      },
+      text !== undefined,
+    );
+  return [state, change];
+}
+
 /** A table of rows that this page has all of. */
 export function LocalTable<Row>({
   label,
@@ -251,6 +287,7 @@ export function LocalTable<Row>({
   filter,
   filterLabel,
   initial = null,
+  inAddress = false,
   size = PAGE,
   empty,
   rowProps,
@@ -262,19 +299,21 @@ export function LocalTable<Row>({
   filter?: (row: Row) => string;
   filterLabel?: string;
   initial?: Sort | null;
+  inAddress?: boolean;
   size?: number;
   empty: ComponentChildren;
   rowProps?: (row: Row) => Record<string, unknown>;
 }) {
-  const [sort, setSort] = useState<Sort | null>(initial);
-  const [offset, setOffset] = useState(0);
-  const [text, setText] = useState("");
+  const [{ text, sort, offset }, change] = useTableState(inAddress, initial);
   const matching = useMemo(() => {
     const wanted = text.trim().toLowerCase();
     if (wanted === "" || filter === undefined) return rows;
     return rows.filter((row) => filter(row).toLowerCase().includes(wanted));
   }, [rows, text]);
-  const ordered = useMemo(() => sorted(matching, columns, sort), [matching, sort]);
+  const ordered = useMemo(
+    () => sorted(matching, columns, sort),
+    [matching, sort?.key, sort?.descending],
+  );
   if (rows.length === 0) return <Empty>{empty}</Empty>;
   const at = offset < ordered.length ? offset : 0;
   return (
@@ -284,10 +323,7 @@ export function LocalTable<Row>({
           <Search
             label={filterLabel ?? "Filter"}
             value={text}
-            onValue={(value) => {
-              setText(value);
-              setOffset(0);
-            }}
+            onValue={(value) => change({ text: value, offset: 0 })}
           />
           <span class="muted" role="status">
             {text === ""
@@ -305,14 +341,17 @@ export function LocalTable<Row>({
           rows={ordered.slice(at, at + size)}
           rowKey={rowKey}
           sort={sort}
-          onSort={(key, numeric) => {
-            setSort(nextSort(sort, key, numeric));
-            setOffset(0);
-          }}
+          onSort={(key, numeric) => change({ sort: nextSort(sort, key, numeric), offset: 0 })}
           {...(rowProps === undefined ? {} : { rowProps })}
         />
       )}
-      <Pager label={label} offset={at} total={ordered.length} size={size} onOffset={setOffset} />
+      <Pager
+        label={label}
+        offset={at}
+        total={ordered.length}
+        size={size}
+        onOffset={(value) => change({ offset: value })}
+      />
     </>
   );
 }

@@ -1,12 +1,11 @@
-// The whole market: what is sold at which price, who holds it, and who lends to whom.
+// The whole market: who has too little, what changed last, who holds what, and who lends to whom.
 
 import { useMemo, useState } from "preact/hooks";
-import type { NodeRow, Overview, User } from "../api/types";
-import { Card, Empty, Facts, Heading, Name, Notice, State } from "../components/basics";
-import type { ChartSeries } from "../components/chart";
-import { Chart, FAINT } from "../components/chart";
+import type { Loan, NodeRow, Overview, ShortPod, User } from "../api/types";
+import { Card, Disclosure, Empty, Facts, Heading, Name, Notice, State } from "../components/basics";
 import { loanColumns, nodeColumns, userFigures } from "../components/columns";
 import { Flow } from "../components/flow";
+import { HeatMap } from "../components/heat-map";
 import type { Column } from "../components/table";
 import { LocalTable, Pager, Table } from "../components/table";
 import * as text from "../format";
@@ -19,6 +18,7 @@ export function Cluster({ overview }: { overview: Overview }) {
       <Heading title="Cluster" below={<Summary overview={overview} />}>
         Cluster
       </Heading>
+      <First overview={overview} />
       <Facts
         facts={[
           {
@@ -45,64 +45,235 @@ export function Cluster({ overview }: { overview: Overview }) {
           },
         ]}
       />
-      <Below users={users} />
       <Card
         title="Entitlements"
-        about="Cores of each user. The bar shows what it holds, the mark what it is entitled to."
+        about="Cores of each user. The bar shows what it holds, the mark what it is entitled to, each row by its own scale."
         wide
       >
         <Tree users={users} />
       </Card>
       <div class="columns">
-        <Card title="Nodes" about="Cores sold and free, and the price of a core.">
-          <Prices nodes={nodes} />
-        </Card>
-        <Card title="Who lends to whom" about="Cores of one user's part that another one has.">
-          {lending.length === 0 ? (
-            <Empty>
-              {users.some((each) => each.lent !== null)
-                ? "Nobody lends: every user has its part of each node."
-                : "Who lends is not known, since you may not see all entitlements, or no market."}
-            </Empty>
-          ) : (
-            <>
-              <Flow loans={lending} />
-              <LocalTable
-                label="Who lends to whom"
-                columns={loanColumns()}
-                rows={lending}
-                rowKey={(row) => `${row.from}\n${row.to}`}
-                initial={{ key: "cores", descending: true }}
-                size={10}
-                empty=""
-              />
-            </>
+        <Card title="Nodes" about="A square for each node, by pool; the darker, the more.">
+          <HeatMap nodes={nodes} />
+          {nodes.length > 0 && (
+            <LocalTable
+              label="Nodes"
+              columns={nodeColumns().filter(({ key }) => SHOWN_OF_NODES.has(key))}
+              rows={nodes}
+              rowKey={(row) => row.name}
+              initial={{ key: "price", descending: true }}
+              size={10}
+              empty=""
+            />
           )}
         </Card>
+        <Card title="Who lends to whom" about="Cores of one user's part that another one bought.">
+          <Lending overview={overview} loans={lending} />
+        </Card>
       </div>
+      <Disclosure title="Details">
+        <Details overview={overview} />
+      </Disclosure>
     </>
   );
 }
 
+const SHOWN_OF_NODES = new Set(["name", "cores", "sold", "free", "price", "state"]);
+
+function Lending({ overview, loans }: { overview: Overview; loans: Loan[] }) {
+  const unknown = overview.lendingUnknown;
+  const missing =
+    unknown === null
+      ? "Who lends is not known, since you may not see all entitlements, or no market."
+      : unknown > 0
+        ? `Who lends is unknown for ${text.count(unknown, "node")}, since you may not see all that their pods bought.`
+        : "";
+  if (loans.length === 0)
+    return (
+      <Empty>
+        {missing !== ""
+          ? missing
+          : "Nobody lends: nobody has more than its part of any node."}
+      </Empty>
+    );
+  return (
+    <>
+      {missing !== "" && (
+        <Notice kind="info">
+          <p>{missing} The loans below are those of the other nodes.</p>
+        </Notice>
+      )}
+      <Flow loans={loans} />
+      <LocalTable
+        label="Who lends to whom"
+        columns={loanColumns()}
+        rows={loans}
+        rowKey={(row) => `${row.from}\n${row.to}`}
+        initial={{ key: "cores", descending: true }}
+        size={10}
+        empty=""
+      />
+    </>
+  );
+}
+
+/** The market in plain words; how it divides is under "Details". */
 function Summary({ overview }: { overview: Overview }) {
-  const { totals, mechanism, memoryMechanism, epoch } = overview;
+  const { totals, mechanism, lending, lendingUnknown } = overview;
+  if (mechanism === "") return <p>No market divides this cluster yet.</p>;
+  const traded = lending.reduce((sum, { cores }) => sum + (cores ?? 0), 0);
+  const trade =
+    lendingUnknown === null || lendingUnknown > 0
+      ? "."
+      : traded < 0.005
+        ? ", and trade none of them."
+        : `, and trade ${text.cores(traded)} of them.`;
   return (
     <p>
-      {mechanism === "" ? (
-        "No market divides this cluster yet."
-      ) : (
-        <>
-          <strong>{mechanism}</strong> divides{" "}
-          {totals.cores === null ? "the" : text.cores(totals.cores)} cores
+      {text.count(totals.users, "user")} {totals.users === 1 ? "shares" : "share"}{" "}
+      {totals.cores === null ? "the" : text.cores(totals.cores)}{" "}
+      {overview.coreUnit === "thread" ? "CPUs" : "cores"} of {text.count(totals.nodes, "node")}
+      {trade}
+    </p>
+  );
+}
+
+function Details({ overview }: { overview: Overview }) {
+  const { headline, mechanism, memoryMechanism, epoch, totals } = overview;
+  return (
+    <ul class="plain">
+      {headline !== "" && <li>{headline}</li>}
+      {mechanism !== "" && (
+        <li>
+          Cores are divided by <strong>{mechanism}</strong>
           {memoryMechanism !== "" && (totals.memoryGranted ?? 0) > 0 && (
             <>
-              , and <strong>{memoryMechanism}</strong> the memory,
+              , memory by <strong>{memoryMechanism}</strong>
             </>
-          )}{" "}
-          of {text.count(totals.nodes, "node")}.{epoch !== null && ` Decision ${text.whole(epoch)}.`}
-        </>
+          )}
+          .
+        </li>
       )}
-    </p>
+      {epoch !== null && <li>This is decision {text.whole(epoch)}.</li>}
+    </ul>
+  );
+}
+
+const LISTED = 3;
+
+/** Who has too little, and what changed last: what a reader is to see before anything else. */
+function First({ overview }: { overview: Overview }) {
+  const { short, users, changes, totals } = overview;
+  const below = users.filter((each) => each.below);
+  const starving = short.first.filter(({ starves }) => starves);
+  const less = short.first.filter(({ belowRequest, starves }) => belowRequest && !starves);
+  const lessUnlisted = short.belowRequest > 0;
+  const nothing = short.starving === 0 && !lessUnlisted && below.length === 0;
+  return (
+    <div class={changes.length > 0 ? "first first-two" : "first"}>
+      <div class="first-short">
+        {short.starving > 0 && (
+          <Notice kind="bad">
+            <h2 class="notice-title">
+              {text.count(short.starving, "pod")} {short.starving === 1 ? "starves" : "starve"}: less
+              than a tenth of a core each
+            </h2>
+            <Pods of={starving} count={short.starving} />
+          </Notice>
+        )}
+        {lessUnlisted && (
+          <Notice kind="warn">
+            <h2 class="notice-title">
+              {text.count(short.belowRequest, "pod")}{" "}
+              {short.belowRequest === 1 ? "holds less than it" : "hold less than they"} requested
+            </h2>
+            <Pods of={less} count={short.belowRequest} why />
+          </Notice>
+        )}
+        {below.length > 0 && <Below users={below} />}
+        {nothing && totals.jobs > 0 && (
+          <Notice kind="good">
+            <p>
+              No pod starves or holds less than it requested, and every user has at least what its
+              entitlement is worth.
+            </p>
+          </Notice>
+        )}
+        {short.unlisted > 0 && (
+          <p class="muted">
+            It is not known for {text.count(short.unlisted, "pod")} that the statuses of their jobs
+            have no room for.
+          </p>
+        )}
+      </div>
+      {changes.length > 0 && (
+        <Card title="Changed last">
+          <ol class="events">
+            {changes.slice(0, 5).map((each, index) => (
+              <li key={index}>
+                <time dateTime={each.time}>{text.moment(each.time)}</time>
+                <bdi>{each.what}</bdi>
+              </li>
+            ))}
+          </ol>
+        </Card>
+      )}
+    </div>
+  );
+}
+
+function Pods({ of, count, why = false }: { of: ShortPod[]; count: number; why?: boolean }) {
+  const shown = of.slice(0, LISTED);
+  return (
+    <ul class="plain">
+      {shown.map((each) => (
+        <li key={`${each.namespace}/${each.pod}`}>
+          <Name of={each.pod} href={link("jobs", each.namespace, each.job)} /> of{" "}
+          <Name of={each.user} href={link("users", each.user)} /> holds{" "}
+          <strong>{text.cores(each.held)}</strong> cores on{" "}
+          <Name of={each.node} href={link("nodes", each.node)} />
+          {why && (
+            <>
+              : <bdi>{each.reason}</bdi>
+            </>
+          )}
+        </li>
+      ))}
+      {count > shown.length && (
+        <li>and {text.whole(count - shown.length)} more; the pages of their jobs say why</li>
+      )}
+    </ul>
+  );
+}
+
+function Below({ users }: { users: User[] }) {
+  return (
+    <Notice kind="warn">
+      <h2 class="notice-title">
+        {users.length === 1
+          ? "1 user is below its entitlement"
+          : `${text.whole(users.length)} users are below their entitlement`}
+      </h2>
+      <ul class="plain">
+        {users.slice(0, LISTED).map((each) => (
+          <li key={each.name}>
+            <Name of={each.name} href={link("users", each.name)} /> holds{" "}
+            <strong>{text.cores(each.cores.held)}</strong> of the {text.cores(each.cores.entitled)}{" "}
+            cores that it is entitled to
+            {each.message !== "" && (
+              <p class="muted">
+                <bdi>{each.message}</bdi>
+              </p>
+            )}
+          </li>
+        ))}
+      </ul>
+      {users.length > LISTED && (
+        <p>
+          The others are on <a href={link("users")}>the page of all users</a>, sorted by gain.
+        </p>
+      )}
+    </Notice>
   );
 }
 
@@ -112,41 +283,6 @@ function priceRange(nodes: NodeRow[]): string {
   const low = known.reduce((one, other) => Math.min(one, other));
   const high = known.reduce((one, other) => Math.max(one, other));
   return high - low < 5e-4 ? text.price(low) : `${text.price(low)} – ${text.price(high)}`;
-}
-
-const LISTED = 5;
-
-function Below({ users }: { users: User[] }) {
-  const below = users.filter((each) => each.below);
-  if (users.length === 0) return null;
-  if (below.length === 0)
-    return (
-      <Notice kind="good">
-        <p>Every user has at least what its entitlement is worth.</p>
-      </Notice>
-    );
-  return (
-    <Notice kind="warn">
-      <h2 class="notice-title">
-        {below.length === 1
-          ? "A user is below its entitlement"
-          : `${text.whole(below.length)} users are below their entitlement`}
-      </h2>
-      <ul class="plain">
-        {below.slice(0, LISTED).map((each) => (
-          <li key={each.name}>
-            <Name of={each.name} href={link("users", each.name)} />:{" "}
-            {each.message !== "" ? <bdi>{each.message}</bdi> : `gain ${text.signedPercent(each.gain)}`}
-          </li>
-        ))}
-      </ul>
-      {below.length > LISTED && (
-        <p>
-          The others are on <a href={link("users")}>the page of all users</a>, sorted by gain.
-        </p>
-      )}
-    </Notice>
-  );
 }
 
 interface Branch {
@@ -189,10 +325,6 @@ function Tree({ users }: { users: User[] }) {
   const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
   const [offset, setOffset] = useState(0);
   const rows = useMemo(() => branches(users, closed), [users, closed]);
-  const most = useMemo(
-    () => users.reduce((high, each) => Math.max(high, each.cores.held ?? 0, each.cores.entitled ?? 0), 0),
-    [users],
-  );
   if (users.length === 0)
     return (
       <Empty>
@@ -233,7 +365,7 @@ function Tree({ users }: { users: User[] }) {
       key: "bar",
       title: "Held of entitled",
       cell: ({ user }) => (
-        <Bullet held={user.cores.held} entitled={user.cores.entitled} most={most} />
+        <Bullet held={user.cores.held} entitled={user.cores.entitled} />
       ),
     },
     ...userFigures().map(
@@ -265,115 +397,15 @@ function Tree({ users }: { users: User[] }) {
   );
 }
 
-function Bullet({
-  held,
-  entitled,
-  most,
-}: {
-  held: number | null;
-  entitled: number | null;
-  most: number;
-}) {
-  const part = (value: number | null) => ({
-    width: `${most > 0 ? (100 * (value ?? 0)) / most : 0}%`,
-  });
+/** Each row has its own scale, so that the smallest user's is read as well as the largest one's. */
+function Bullet({ held, entitled }: { held: number | null; entitled: number | null }) {
+  const most = 1.1 * Math.max(held ?? 0, entitled ?? 0);
+  const part = (value: number | null) => `${most > 0 ? (100 * (value ?? 0)) / most : 0}%`;
+  const less = held !== null && entitled !== null && held < 0.99 * entitled;
   return (
     <span class="bullet" aria-hidden="true">
-      <span class="bullet-held" style={part(held)} />
-      <span
-        class="bullet-mark"
-        style={{ left: `${most > 0 ? (100 * (entitled ?? 0)) / most : 0}%` }}
-      />
+      <span class={less ? "bullet-held bullet-less" : "bullet-held"} style={{ width: part(held) }} />
+      <span class="bullet-mark" style={{ left: part(entitled) }} />
     </span>
-  );
-}
-
-const BARS = 48;
-
-interface Bundle {
-  title: string;
-  sold: number | null;
-  free: number | null;
-  price: number | null;
-}
-
-/** Nodes, the dearest first; neighbours share a bar where there are more nodes than bars. */
-function bundles(nodes: NodeRow[]): Bundle[] {
-  const ordered = [...nodes].sort((one, other) => (other.price ?? -1) - (one.price ?? -1));
-  const size = Math.ceil(ordered.length / BARS);
-  return Array.from({ length: Math.ceil(ordered.length / size) }, (_, index) => {
-    const some = ordered.slice(index * size, (index + 1) * size);
-    const first = index * size + 1;
-    return {
-      title:
-        size === 1 ? (some[0]?.name ?? "") : `${first} to ${first + some.length - 1} by price`,
-      sold: sum(some.map(({ sold }) => sold)),
-      free: sum(some.map(({ free }) => free)),
-      price: mean(some.map(({ price }) => price)),
-    };
-  });
-}
-
-function sum(values: (number | null)[]): number | null {
-  const known = values.filter((value) => value !== null);
-  return known.length === 0 ? null : known.reduce((one, other) => one + other);
-}
-
-function mean(values: (number | null)[]): number | null {
-  const known = values.filter((value) => value !== null);
-  return known.length === 0 ? null : known.reduce((one, other) => one + other) / known.length;
-}
-
-function Prices({ nodes }: { nodes: NodeRow[] }) {
-  const drawn = useMemo(() => bundles(nodes), [nodes]);
-  const x = useMemo(() => drawn.map((_, index) => index), [drawn.length]);
-  const series = useMemo(
-    (): ChartSeries[] => [
-      { label: "Sold", values: drawn.map(({ sold }) => sold), shape: "stacked", colour: 0 },
-      { label: "Free", values: drawn.map(({ free }) => free), shape: "stacked", colour: FAINT },
-      {
-        label: "Price of a core",
-        values: drawn.map((each) => each.price),
-        shape: "points",
-        colour: 1,
-        right: true,
-        format: text.price,
-      },
-    ],
-    [drawn],
-  );
-  if (nodes.length === 0)
-    return (
-      <Empty>
-        No node sells cores, or you may not list nodes. walras explain node NAME says why a node
-        sells nothing.
-      </Empty>
-    );
-  const size = Math.ceil(nodes.length / BARS);
-  return (
-    <>
-      <Chart
-        label="Cores and price of each node, the dearest first"
-        x={x}
-        xTitle={size > 1 ? `The dearest nodes first; each bar is ${text.whole(size)} nodes` : ""}
-        xFormat={(index) => drawn[index]?.title ?? ""}
-        rows
-        series={series}
-        yTitle="Cores"
-        format={text.cores}
-        numbers={false}
-      />
-      <LocalTable
-        label="Nodes"
-        columns={nodeColumns().filter(({ key }) =>
-          ["name", "cores", "sold", "free", "price", "state"].includes(key),
-        )}
-        rows={nodes}
-        rowKey={(row) => row.name}
-        initial={{ key: "price", descending: true }}
-        size={10}
-        empty=""
-      />
-    </>
   );
 }

@@ -125,10 +125,13 @@ function Page({ job }: { job: JobDetail }) {
         </Card>
         <Card
           title="Co-runners"
-          about="Programs beside its pods, and the part of their throughput that pods lose to them."
+          about="Programs that Walras placed its pods beside, and the part of their throughput that pods lose to them."
         >
           {pairs.length === 0 ? (
-            <Empty>No pod of this job has been placed beside another one.</Empty>
+            <Empty>
+              Walras has not chosen what runs beside the pods of this job. The pages of their nodes
+              show what does.
+            </Empty>
           ) : (
             <LocalTable
               label="Co-runners"

@@ -6,11 +6,11 @@ import { useAnswer } from "../api/live";
 import type { JobRow, JobPage, Overview } from "../api/types";
 import { Card, Empty, Failure, Heading, Loading } from "../components/basics";
 import { jobColumns, jobName } from "../components/columns";
-import type { Sort } from "../components/table";
-import { Pager, Search, Table, nextSort } from "../components/table";
+import { Pager, Search, Table, nextSort, useTableState } from "../components/table";
 import { count, whole } from "../format";
 
 const SIZE = 50;
+const BY_NAME = { key: "name", descending: false };
 
 export function Jobs({ parameters, overview }: { parameters: URLSearchParams; overview: Overview }) {
   const user = parameters.get("user");
@@ -28,19 +28,13 @@ export function Jobs({ parameters, overview }: { parameters: URLSearchParams; ov
 }
 
 function JobTable({ user, node }: { user: string | null; node: string | null }) {
-  const [text, setText] = useState("");
-  const [wanted, setWanted] = useState("");
-  const [sort, setSort] = useState<Sort>({ key: "name", descending: false });
-  const [offset, setOffset] = useState(0);
+  const [{ text, sort, offset }, change] = useTableState(true, BY_NAME);
+  const [wanted, setWanted] = useState(text.trim());
   useEffect(() => {
-    if (text.trim() === wanted) return undefined; // or the page would be turned back
-    const timer = setTimeout(() => {
-      setWanted(text.trim());
-      setOffset(0);
-    }, 150);
+    const timer = setTimeout(() => setWanted(text.trim()), 150);
     return () => clearTimeout(timer);
   }, [text]);
-  const order = `${sort.descending ? "-" : ""}${sort.key}`;
+  const order = sort === null ? "" : `${sort.descending ? "-" : ""}${sort.key}`;
   const { data, error } = useAnswer<JobPage>(
     `jobs${query({ user, node, q: wanted, sort: order, offset, limit: SIZE })}`,
   );
@@ -51,7 +45,7 @@ function JobTable({ user, node }: { user: string | null; node: string | null }) 
     <>
       {(!none || wanted !== "") && (
         <div class="table-tools">
-          <Search label="Namespace, name or user" value={text} onValue={setText} />
+          <Search label="Namespace, name or user" value={text} onValue={(value) => change({ text: value, offset: 0 })} />
           <span class="muted" role="status">
             {wanted === "" ? count(data.total, "job") : `${whole(data.total)} found`}
           </span>
@@ -69,11 +63,9 @@ function JobTable({ user, node }: { user: string | null; node: string | null }) 
           columns={jobColumns()}
           rows={data.jobs}
           rowKey={jobName}
+          cards
           sort={sort}
-          onSort={(key, numeric) => {
-            setSort(nextSort(sort, key, numeric));
-            setOffset(0);
-          }}
+          onSort={(key, numeric) => change({ sort: nextSort(sort, key, numeric), offset: 0 })}
         />
       )}
       <Pager
@@ -81,7 +73,7 @@ function JobTable({ user, node }: { user: string | null; node: string | null }) 
         offset={Math.min(offset, Math.max(0, data.total - 1))}
         total={data.total}
         size={SIZE}
-        onOffset={setOffset}
+        onOffset={(value) => change({ offset: value })}
       />
     </>
   );

@@ -266,8 +266,16 @@ function Grants({
 }
 
 function Pools({ node, known }: { node: NodeDetail; known: Map<string, Mark> }) {
-  if (node.pools.length === 0)
-    return <Empty>No pod of this node shares a core.</Empty>;
+  if (node.pools.length === 0) {
+    const sharing = node.grants.filter(({ held }) => held % 1 > 0).length;
+    return (
+      <Empty>
+        {sharing === 0
+          ? "No pod of this node shares a core."
+          : `${text.count(sharing, "pod")} of this node ${sharing === 1 ? "has" : "have"} parts of cores; which CPUs are shared is known once the node's agent has reported.`}
+      </Empty>
+    );
+  }
   return (
     <ul class="pools">
       {node.pools.map((pool) => (

@@ -27,6 +27,7 @@ export function Nodes({ overview }: { overview: Overview }) {
           rowKey={(row) => row.name}
           filter={(row) => `${row.name} ${row.pool ?? ""} ${row.agent}`}
           filterLabel="Name, pool or state"
+          inAddress
           initial={{ key: "name", descending: false }}
           empty="No node takes part, or you may not list nodes. Notes below say what you may not see."
         />

@@ -1,8 +1,8 @@
 // The market over hours and a day: cores, prices and credits.
 
-import { useState } from "preact/hooks";
 import { Heading } from "../components/basics";
 import { HistoryCharts } from "../components/history";
+import { useParameters } from "../router";
 
 const RANGES = [
   { title: "15 minutes", since: 900, step: 5 },
@@ -12,8 +12,10 @@ const RANGES = [
 ];
 
 export function Time() {
-  const [chosen, setChosen] = useState(1);
-  const range = RANGES[chosen] ?? RANGES[0]!;
+  const [parameters, setParameters] = useParameters();
+  const asked = RANGES.findIndex(({ since }) => String(since) === parameters.get("since"));
+  const chosen = asked < 0 ? 1 : asked;
+  const range = RANGES[chosen]!;
   return (
     <>
       <Heading title="Time" below={<p>Cores, prices and credits as they were.</p>}>
@@ -28,7 +30,7 @@ export function Time() {
               class="hidden"
               name="range"
               checked={index === chosen}
-              onChange={() => setChosen(index)}
+              onChange={() => setParameters({ since: String(RANGES[index]!.since) })}
             />
             {title}
           </label>

@@ -118,7 +118,11 @@ function Page({ user }: { user: UserDetail }) {
             rowKey={(row) => `${row.from}\n${row.to}`}
             initial={{ key: "cores", descending: true }}
             size={10}
-            empty="It neither lends nor borrows: it has its part of each node."
+            empty={
+              user.row.lent === null
+                ? "Who lends to it and borrows from it is not known, since you may not see all entitlements and pods."
+                : "It neither lends nor borrows: it bought its part of each node, or nobody wants the rest."
+            }
           />
         </Card>
         <Card title="Ledger" about="Credits of the last quantum of memory that was settled.">

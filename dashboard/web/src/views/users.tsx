@@ -55,6 +55,7 @@ export function Users({ overview }: { overview: Overview }) {
           rowKey={(row) => row.name}
           filter={(row) => `${row.name} ${row.parent ?? ""} ${row.reason}`}
           filterLabel="Name, parent or state"
+          inAddress
           initial={{ key: "gain", descending: false }}
           empty="There are no entitlements that you may see."
         />

@@ -11,6 +11,7 @@ import { jobName } from "../components/columns";
 import type { Column } from "../components/table";
 import { LocalTable } from "../components/table";
 import * as text from "../format";
+import { useParameters } from "../router";
 
 const NONE: Changes = {
   shares: {},
@@ -20,6 +21,7 @@ const NONE: Changes = {
   mechanism: null,
 };
 const PAUSE = 120;
+const NOTE = 400;
 const SLIDERS = 8;
 const NOTED = 6;
 const MECHANISMS = [
@@ -34,6 +36,47 @@ const MECHANISMS = [
 
 /** Kept while other views are looked at. */
 let kept: Changes = NONE;
+
+/** Changes as the address has them; none where it cannot be read. */
+function parsed(text: string | null): Changes | null {
+  if (text === null) return null;
+  try {
+    const found: unknown = JSON.parse(text);
+    return typeof found === "object" && found !== null ? { ...NONE, ...found } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Only what differs from today, since that is what a reader of the address wants to see. */
+function written(changes: Changes): string | null {
+  const some = Object.entries(changes).filter(
+    ([, value]) => value !== null && Object.keys(value).length > 0,
+  );
+  return some.length === 0 ? null : JSON.stringify(Object.fromEntries(some));
+}
+
+/** The changes that are tried, which the address holds once they have been left alone for a while. */
+function useChanges(): [Changes, (some: Partial<Changes>) => void] {
+  const [parameters, setParameters] = useParameters();
+  const asked = parameters.get("try");
+  const [changes, setChanges] = useState<Changes>(() => (kept = parsed(asked) ?? kept));
+  const last = useRef(asked);
+  useEffect(() => {
+    if (asked === last.current) return; // else "back", or a link
+    last.current = asked;
+    setChanges((kept = parsed(asked) ?? NONE));
+  }, [asked]);
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      if (!location.hash.startsWith("#/what-if")) return;
+      last.current = written(changes);
+      setParameters({ try: last.current });
+    }, NOTE);
+    return () => clearTimeout(timer);
+  }, [changes]);
+  return [changes, (some) => setChanges((kept = { ...kept, ...some }))];
+}
 
 interface Outcome {
   answer: WhatIfAnswer | null;
@@ -79,11 +122,7 @@ function changed(changes: Changes): number {
 }
 
 export function WhatIfView({ overview }: { overview: Overview }) {
-  const [changes, setChanges] = useState<Changes>(kept);
-  const change = (some: Partial<Changes>) => {
-    kept = { ...kept, ...some };
-    setChanges(kept);
-  };
+  const [changes, change] = useChanges();
   const outcome = useOutcome(changes);
   const { answer } = outcome;
   const number = changed(changes);
@@ -534,14 +573,16 @@ function both<Row>(
       group: title,
       numeric: true,
       sort: difference,
-      cell: (row) => <Change of={difference(row)} digits={digits} />,
+      cell: (row) => <Change of={difference(row)} digits={digits} judged={key !== "price"} />,
     },
   ];
 }
 
-function Change({ of, digits }: { of: number | null; digits: number }) {
+/** More cores and speedup are better for who has them; a price is good for one and bad for another. */
+function Change({ of, digits, judged }: { of: number | null; digits: number; judged: boolean }) {
   if (of === null || Math.abs(of) < 0.5 * 10 ** -digits) return <span class="muted">–</span>;
-  return <span class={of > 0 ? "change-up" : "change-down"}>{text.signed(of, digits)}</span>;
+  const kind = !judged ? undefined : of > 0 ? "change-up" : "change-down";
+  return <span class={kind}>{text.signed(of, digits)}</span>;
 }
 
 function Comparison({ of }: { of: WhatIfAnswer }) {
