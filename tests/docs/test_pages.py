@@ -57,6 +57,15 @@ def test_links_and_names_of_files_lead_somewhere(page: Path) -> None:
     assert lost == []
 
 
+GAP = re.compile(r"^\|.*\n\n\|.*\n(?!\|-)", re.MULTILINE)
+"""An empty line within a table, which ends it there: the next row is not the head of another."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tables_have_no_gaps(page: Path) -> None:
+    assert GAP.findall(page.read_text()) == []
+
+
 RUN = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 """A block of commands that tests/e2e/test_guides.py runs on a real node."""
 
