@@ -67,17 +67,17 @@ SENTENCES = frozenset({"memoryReason", "message", "reason"})
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
-def in_turn(names: Sequence[str], quantum: int, seconds: int) -> frozenset[str]:
+def in_turn(objects: Sequence[Reference], quantum: int, seconds: int) -> frozenset[Reference]:
     """Return the objects of a kind whose turn it is in a quantum of memory.
 
     Args:
-        names: All objects of the kind, in an order that lasts.
+        objects: All objects of the kind, in an order that lasts.
         quantum: Number of the quantum; 0 if memory is not divided in quanta: all have their turn.
         seconds: Length of a quantum.
     """
-    turns = min(max(len(names) / TURN_SECONDS, LEAST_TURNS), MOST_TURNS)
-    every = math.ceil(len(names) / (turns * seconds)) if quantum and names else 1
-    return frozenset(names[(-quantum) % every :: every])
+    turns = min(max(len(objects) / TURN_SECONDS, LEAST_TURNS), MOST_TURNS)
+    every = math.ceil(len(objects) / (turns * seconds)) if quantum and objects else 1
+    return frozenset(objects[(-quantum) % every :: every])
 
 
 def worth_writing(
