@@ -315,9 +315,10 @@ def test_a_status_is_written_for(before: Any, after: Any, worth: bool) -> None:
     ("before", "after", "worth"),
     [
         ({"credits": {"balance": "1"}}, {"credits": {"balance": "2"}}, False),
-        ({"memory": {"granted": "100"}}, {"memory": {"granted": "95"}}, False),
-        ({"memory": {"granted": "100"}}, {"memory": {"granted": "80"}}, True),
-        ({"pods": [{"memory": "100"}]}, {"pods": [{"memory": "95"}]}, False),
+        ({"memory": {"granted": str(100 << 30)}}, {"memory": {"granted": str(95 << 30)}}, False),
+        ({"memory": {"granted": str(100 << 30)}}, {"memory": {"granted": str(80 << 30)}}, True),
+        ({"pods": [{"memory": str(3 << 27)}]}, {"pods": [{"memory": str(4 << 27)}]}, False),
+        ({"pods": [{"memory": str(3 << 27)}]}, {"pods": [{"memory": str(6 << 27)}]}, True),
     ],
 )
 def test_memory_and_credits_wait_for_their_turn(before: Any, after: Any, worth: bool) -> None:

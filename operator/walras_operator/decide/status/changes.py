@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from walras_operator.decide.conditions import clipped, conditions_of, listed, summarize
 from walras_operator.decide.status.market import without_stamp
@@ -39,19 +39,31 @@ WITH_OTHERS = frozenset(
 )
 """Fields that change all the time, and are written when another one is."""
 
-VISIBLE_MEMORY = 0.1
-"""Smallest relative change of memory that is worth a write before the object's turn."""
 
-ALWAYS: Final[Mapping[str, float]] = {
-    **dict.fromkeys(NUMBERS, VISIBLE),
-    **dict.fromkeys(WITH_OTHERS, math.inf),
+class Tolerance(NamedTuple):
+    """A change of a number that is not worth a write.
+
+    Attributes:
+        part: Largest such part of the number.
+        amount: The same as an amount, if that is more.
+    """
+
+    part: float
+    amount: float = 0.0
+
+
+ANY = Tolerance(math.inf)
+
+ALWAYS: Final[Mapping[str, Tolerance]] = {
+    **dict.fromkeys(NUMBERS, Tolerance(VISIBLE)),
+    **dict.fromkeys(WITH_OTHERS, ANY),
 }
-"""Relative changes of fields that are not worth a write at any time."""
+"""Changes of fields that are not worth a write at any time."""
 
-BETWEEN_TURNS: Final[Mapping[str, float]] = {
+BETWEEN_TURNS: Final[Mapping[str, Tolerance]] = {
     **ALWAYS,
-    **dict.fromkeys(("demand", "granted", "memory"), VISIBLE_MEMORY),
-    "credits": math.inf,
+    **dict.fromkeys(("demand", "granted", "memory"), Tolerance(0.1, 1 << 28)),
+    **dict.fromkeys(("credits", "memoryReason"), ANY),
 }
 """The same while it is not an object's turn: Karma changes memory and credits in every quantum."""
 
@@ -61,7 +73,7 @@ TURN_SECONDS = 600
 LEAST_TURNS, MOST_TURNS = 0.2, 10.0
 """Objects of a kind that have their turn in a second."""
 
-SENTENCES = frozenset({"memoryReason", "message", "reason"})
+SENTENCES = frozenset({"message", "reason"})
 """Fields whose text may contain such numbers."""
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
@@ -93,9 +105,9 @@ def worth_writing(
     return not _same(without_stamp(before), after, "", ALWAYS if turn else BETWEEN_TURNS)
 
 
-def _same(before: Any, after: Any, field: str, tolerated: Mapping[str, float]) -> bool:
+def _same(before: Any, after: Any, field: str, tolerated: Mapping[str, Tolerance]) -> bool:
     tolerance = tolerated.get(field)
-    if before == after or tolerance == math.inf:
+    if before == after or tolerance is ANY:
         return True
     if isinstance(before, dict) and isinstance(after, dict):
         if field in {"account", "ledger", "runs"} or before.keys() != after.keys():
@@ -112,12 +124,13 @@ def _same(before: Any, after: Any, field: str, tolerated: Mapping[str, float]) -
     return False
 
 
-def _near(before: Any, after: Any, tolerance: float) -> bool:
+def _near(before: Any, after: Any, tolerance: Tolerance) -> bool:
     try:
         one, other = float(before), float(after)
     except (TypeError, ValueError):
         return False
-    return abs(one - other) <= tolerance * max(abs(one), abs(other))
+    most = max(tolerance.part * max(abs(one), abs(other)), tolerance.amount)
+    return abs(one - other) <= most
 
 
 WARNINGS = frozenset(
@@ -169,7 +182,7 @@ def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]
     former = {str(each.get("name")): each for each in listed(before, "pods")}
     for pod in listed(after, "pods"):
         had, has = (_cores(each) for each in (former.get(pod["name"], {}), pod))
-        if not _near(had, has, VISIBLE):
+        if not _near(had, has, Tolerance(VISIBLE)):
             node = f" on {pod['node']}" if "node" in pod else ""
             yield f"Pod {pod['name']}{node}: now {has} cores, before {had}"
 
