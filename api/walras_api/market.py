@@ -148,7 +148,8 @@ class MemoryPolicy(Model):
     Attributes:
         mechanism: Mechanism that divides memory: Karma (unused shares are lent for credits),
             MaxMin, Strict or Auction.
-        guaranteed_fraction: Fraction of each user's share that other users can never borrow.
+        guaranteed_fraction: Fraction of each user's share that others borrow only while the user
+            does not want it.
         slice_size: Amount of memory in which shares are counted and lent. Credits of Karma count
             slices: in slices of twice the size, a user owes twice the memory for what it borrowed
             before.

@@ -167,7 +167,7 @@ def test_tables_are_for_people_and_whole_where_they_are_not_on_a_terminal(
 def test_selectors_and_order_are_as_asked(cluster: MarketCluster) -> None:
     cluster.change("/api/v1/nodes/cli-2", {"metadata": {"labels": {"pool": "two"}}})
     assert [row["name"] for row in told("top", "nodes", "-l", "pool=two")["nodes"]] == ["cli-2"]
-    rows = told("top", "jobs", "-A", "--sort-by", "granted")["jobs"]
+    rows = told("top", "jobs", "-A", "--sort-by", "held")["jobs"]
     held = [row["held"] or 0 for row in rows]
     assert held == sorted(held, reverse=True)
     assert "-l applies to one kind of object" in run("top", "-l", "a=b", code=2)

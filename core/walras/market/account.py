@@ -28,7 +28,7 @@ a utility u in cores is concave with u(0) = 0, this is at least u((1 - beta) y) 
 where y is its part by shares. So the account costs no user more than the part beta of its bare
 entitlement's utility, whatever the balances are.
 
-**Lending** counts if the policy says so. A user borrows if it pays more, and holds more, than it is
+**Lending** counts if the policy says so. A user borrows if it pays more, and buys more, than it is
 entitled to; it lends if it pays and holds less, as long as others borrow that:
 
     b_i = max(0, min(p_i, x_i) - e_i)    a_i = max(0, e_i - max(p_i, x_i))

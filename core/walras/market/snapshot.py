@@ -316,7 +316,8 @@ class Policy:
         most_credit: Part of its budget that debts may cost a user (beta), below 1.
         lending: Whether budgets that users without jobs leave to others count as lent.
         interference: Whether throughput lost beside others lowers the fractions that jobs bid with.
-        guaranteed_fraction: Part of a user's memory share that others never borrow (Karma's alpha).
+        guaranteed_fraction: Part of a user's memory share that others borrow only while the user
+            does not want it (Karma's alpha).
         fading: Part of the difference between its Karma credits and the mean that a user loses in a
             quantum; 0 if credits last for ever.
         exponent: Exponent of bids in auctions (Abacus's alpha).

@@ -40,7 +40,7 @@ _OF_ENTITLEMENTS = {
     ),
     "credits": ("Karma credits of the entitlement.", ("credits", "balance")),
     "core_credit_hours": (
-        "Core-hours that the entitlement has lent lately; negative if it has borrowed more.",
+        "Core-hours that others owe the entitlement; negative if it owes.",
         ("coreCredits", "coreHours"),
     ),
     "budget_factor": (

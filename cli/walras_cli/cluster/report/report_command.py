@@ -135,7 +135,7 @@ def report(
 
     \b
       entitled  what the user's share of the cluster was worth
-      bought    what its jobs bought in the market; held: the same in whole cores
+      bought    what its jobs bought in the market; held: what its pods hold
       lent      entitled and not bought; borrowed: bought beyond that
       paid      bought times price, where 1 is the mean price of the cluster
 

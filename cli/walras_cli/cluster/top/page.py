@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from walras_view.facts import Facts
 
 What = Literal["all", "users", "jobs", "nodes"]
-Sort = Literal["name", "entitled", "granted", "used", "price", "utility"]
+Sort = Literal["name", "entitled", "held", "used", "price", "utility"]
 
 SUMMARY = 10
 """Rows of each table where all three are shown."""
@@ -163,7 +163,7 @@ def _order(figure: float | None, *name: str) -> tuple[float, tuple[str, ...]]:
 def _of_user(row: UserRow, by: Sort) -> float | None:
     figures: dict[Sort, float | None] = {
         "entitled": row.cores.entitled,
-        "granted": row.cores.bought,
+        "held": row.cores.held,
         "used": row.cores.used,
         "utility": row.utility,
     }
@@ -172,7 +172,7 @@ def _of_user(row: UserRow, by: Sort) -> float | None:
 
 def _of_job(row: JobRow, by: Sort) -> float | None:
     figures: dict[Sort, float | None] = {
-        "granted": row.held,
+        "held": row.held,
         "used": row.used,
         "price": row.price,
         "utility": row.speedup,
@@ -183,7 +183,7 @@ def _of_job(row: JobRow, by: Sort) -> float | None:
 def _of_node(row: NodeRow, by: Sort) -> float | None:
     figures: dict[Sort, float | None] = {
         "entitled": row.cores,
-        "granted": row.sold,
+        "held": row.sold,
         "used": row.used,
         "price": row.price,
     }

@@ -42,7 +42,7 @@ class _What(click.Choice[str]):
 )
 @click.option(
     "--sort-by",
-    type=click.Choice(["name", "entitled", "granted", "used", "price", "utility"]),
+    type=click.Choice(["name", "entitled", "held", "used", "price", "utility"]),
     default="name",
     show_default=True,
     help="Sort by this figure, largest first; tables without it are sorted by name.",
