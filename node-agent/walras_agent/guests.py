@@ -1,8 +1,10 @@
 """Pure: lends CPUs whose owners sleep to pods that could use more.
 
 A CPU is lent while all pods that hold it sleep, to one guest at a time. The kernel gives it back at
-once, by weight: a guest has the least weight there is, and who lends has many times that of its
-grant. At the next look the guest leaves.
+once, by weight: a guest has the least weight there is, and who lends at least 200 times as much on
+each CPU, where that takes no more than 16 times the weight of its grant. It is raised no further,
+since the weight of all pods against programs outside is divided over CPUs by what runs there: one
+large weight would leave pods on other CPUs little. At the next look the guest leaves.
 
 A weight is of a pod and not of a CPU. So a guest would lose its part of a CPU that it shares with a
 pod that is awake: it leaves such a CPU meanwhile, and is a guest only if it gets more in exchange.
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from walras_agent.correction import CpuRate
     from walras_agent.pod_cpus import NodeCpus, PodCpus, WeightRule
 
-_RAISED = 16  # times the weight of its grant, for a pod that lends
+_RAISED = 16.0  # most times the weight of its grant, for a pod that lends
 _BOUND = 0.95  # of a quota
 _UNUSED = 0.1  # of a CPU, for which no further one is lent
 _NOTHING = CpuSet()
@@ -91,20 +93,32 @@ def _first(cpus: CpuSet, number: int) -> CpuSet:
     return CpuSet(sorted(cpus)[: max(number, 0)])
 
 
-def with_guests(node_cpus: NodeCpus, guests: Mapping[str, CpuSet], weights: WeightRule) -> NodeCpus:
-    """Return the same CPUs with those of guests, and the weights of guests and of who lends."""
+def with_guests(
+    node_cpus: NodeCpus, guests: Mapping[str, CpuSet], weights: WeightRule, least: int
+) -> NodeCpus:
+    """Return the same CPUs with those of guests, and the weights of guests and of who lends.
+
+    Args:
+        node_cpus: CPUs of all pods.
+        guests: CPUs that each guest may use, by UID.
+        weights: How grants become weights.
+        least: Weight that a pod needs on a CPU beside a guest, as `PodCpus.milliweight`.
+    """
     if not guests:
         return node_cpus
     everywhere = CpuSet(cpu for cpus in guests.values() for cpu in cpus)
-    pods = dict(node_cpus.pods)
+    pods, granted = dict(node_cpus.pods), {}
     for pod, holds in node_cpus.pods.items():
         if pod in guests:
             pods[pod] = replace(holds, guest=guests[pod], milliquota=None, milliweight=0)
         elif holds.limit is None and holds.cpus & everywhere:
-            granted = holds.milliweight
-            if granted is None:
-                granted = weights.milliweight(1000 * len(holds.exclusive), 0)
-            pods[pod] = replace(holds, milliweight=_RAISED * granted)
+            of_cores = weights.milliweight(1000 * len(holds.exclusive), 0)
+            granted[pod] = of_cores if holds.milliweight is None else holds.milliweight
+    # One factor for all, since they may share CPUs with each other.
+    needed = (least * len(pods[pod].cpus) / weight for pod, weight in granted.items())
+    factor = min(max(1.0, *needed), _RAISED) if granted else 1.0
+    for pod, weight in granted.items():
+        pods[pod] = replace(pods[pod], milliweight=round(factor * weight))
     return replace(node_cpus, pods=pods)
 
 

@@ -149,6 +149,9 @@ def _weight(version: Literal[1, 2], milliweight: int) -> str:
 LEAST_WEIGHTS: dict[Literal[1, 2], str] = {1: _weight(1, 0), 2: _weight(2, 0)}
 """The text of the least weight of a group, by cgroup version."""
 
+MILLIWEIGHTS_BESIDE_GUESTS: dict[Literal[1, 2], int] = {1: 400, 2: 5250}
+"""Request in thousandths of a CPU with 200 times the least weight, by cgroup version."""
+
 
 def bandwidth_writes(
     cgroups: Cgroups, pod: ObservedPod, pod_cpus: PodCpus

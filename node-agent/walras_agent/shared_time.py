@@ -22,6 +22,7 @@ from walras_agent.correction import (
 )
 from walras_agent.cpuset import CpuSet
 from walras_agent.guests import find_guests, lent_cpus, wanted_cpus, with_guests
+from walras_agent.quota import MILLIWEIGHTS_BESIDE_GUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -167,7 +168,8 @@ class SharedTime:
     def lend(self, node_cpus: NodeCpus) -> NodeCpus:
         """Return the same CPUs with guests on those of pods that sleep."""
         self.guests, self.guests_due = self._find_guests(node_cpus), False
-        return with_guests(node_cpus, self.guests, self.weights)
+        least = MILLIWEIGHTS_BESIDE_GUESTS[self.reader.cgroups.version]
+        return with_guests(node_cpus, self.guests, self.weights, least)
 
     def corrected(self, node_cpus: NodeCpus) -> NodeCpus:
         """Return the same CPUs with corrected weights."""

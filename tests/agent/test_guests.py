@@ -11,8 +11,8 @@ from model_kernel import ModelKernel, Stopped
 from model_node import LAYOUT, Node
 from walras_agent.cpu_use import CpuUseReader
 from walras_agent.cpuset import CpuSet
-from walras_agent.guests import find_guests
-from walras_agent.pod_cpus import KUBELETS_WEIGHTS, PodCpus
+from walras_agent.guests import find_guests, with_guests
+from walras_agent.pod_cpus import KUBELETS_WEIGHTS, NodeCpus, PodCpus
 from walras_agent.quota import WEIGHT_FILES
 from walras_agent.restore import restore
 from walras_agent.shared_time import SharedTime
@@ -313,3 +313,16 @@ def test_a_cpu_that_falls_idle_is_worth_two_looks_and_no_more() -> None:
     assert not any(glances(4, cpu1=0.5))
     assert glances(3, cpu1=1.0) == [True, True, False]
     assert not any(glances(3, seconds=2.0, cpu1=1.0)), "the last glance is too old"
+
+
+@pytest.mark.parametrize(("least", "factor"), [(400, 4), (5250, 16), (50, 1)])
+def test_who_lends_is_raised_no_more_than_it_takes_and_all_of_them_alike(
+    least: int, factor: int
+) -> None:
+    """Pods that wake together divide their CPU as they bought it, with the guest or without."""
+    small, large = (PodCpus(NONE, CpuSet([0]), None, milli) for milli in (100, 900))
+    guest = {"b": CpuSet([0, 1])}
+    pods = NodeCpus({"small": small, "large": large, "b": whole(1)}, CpuSet([0]))
+    lent = with_guests(pods, guest, KUBELETS_WEIGHTS, least).pods
+    weights = [lent[pod].milliweight for pod in ("small", "large", "b")]
+    assert weights == [100 * factor, 900 * factor, 0]
