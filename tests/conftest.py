@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 NEEDS = {
+    "interleaving": "",
     "speed": "",
     "docker": "DOCKER_HOST",
     "guest": "WALRAS_GUEST",

@@ -359,6 +359,12 @@ STAGES = (
         new_examples,
         runs=(("--numprocesses=auto", "-m", "not (system or verify)"),),
     ),
+    Stage(
+        "interleaving",
+        "others write, reads fail and the agent dies at any moment (WALRAS_HISTORIES)",
+        nothing,
+        runs=(("--numprocesses=auto",),),
+    ),
     Stage("speed", "accuracy of measurements of real programs", nothing),
     Stage("browser", "the dashboard's page in Chromium, and its bundle", browser),
     Stage("machines", "cores, sockets and NUMA nodes of machines that others recorded", machines),

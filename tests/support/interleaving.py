@@ -21,7 +21,7 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 EFFECTIVE = {1: "cpuset.effective_cpus", 2: "cpuset.cpus.effective"}
 
@@ -53,6 +53,7 @@ class InterleavedKernel(ModelKernel):
 
     Attributes:
         moments: Number of moments that have passed.
+        fsyncs: Moments of fsyncs.
         happenings: What happens, by moment.
         wanted: Text of every file that others have written, as they want it.
         taken: Sentences about CPUs that were given to a pod before their owner had left them.
@@ -64,7 +65,8 @@ class InterleavedKernel(ModelKernel):
     def __init__(self, version: Literal[1, 2], *, cpus: int) -> None:
         super().__init__(version, cpus=cpus)
         self.moments = 0
-        self.happenings: Mapping[int, Happening] = {}
+        self.fsyncs: list[int] = []
+        self.happenings: Mapping[int, Sequence[Happening]] = {}
         self.wanted: dict[CgroupFile, str] = {}
         self.pods: dict[str, str] = {}
         self.anybody = ""
@@ -84,18 +86,18 @@ class InterleavedKernel(ModelKernel):
 
     def moment(self, writing: CgroupFile | None = None) -> None:
         """Let happen what is to happen now."""
-        happening = self.happenings.get(self.moments)
+        now = self.happenings.get(self.moments, ())
         self.moments += 1
-        match happening:
-            case Foreign(setting, value) if setting != writing and value not in self._own[setting]:
-                with suppress(Refused):  # the kernel may refuse theirs, too
-                    self.want(setting, value)
-            case ReadError(setting, number, times):
-                self.fail(setting, number, times, on="read")
-            case Death():
-                raise Stopped
-            case _:
-                pass
+        for happening in now:
+            match happening:
+                case Foreign(setting, value):
+                    if setting != writing and value not in self._own[setting]:
+                        with suppress(Refused):  # the kernel may refuse theirs, too
+                            self.want(setting, value)
+                case ReadError(setting, number, times):
+                    self.fail(setting, number, times, on="read")
+                case Death():
+                    raise Stopped
 
     def read(self, setting: CgroupFile) -> str:
         self.moment()
