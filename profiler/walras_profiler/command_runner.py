@@ -43,6 +43,8 @@ from walras_profiler.waiting import Unwaited, Watch
 
 _REPAIR_SECONDS = 1.0  # between two repairs of the placement
 _TAIL_BYTES, _TAIL_LINES = 2000, 3
+_MOST_ERRORS = 16 << 20  # bytes of standard error, of which then only the end is kept
+_LOOK_SECONDS = 0.1  # between two looks at how much it is
 _JOB = "run"
 
 
@@ -113,7 +115,9 @@ class CommandRunner:
             if isinstance(self._counters, Counters):
                 counting = self._counters.attach(pid)
 
-        with (self._scratch / "errors").open("w+b") as stream:
+        path = self._scratch / "errors"
+        path.unlink(missing_ok=True)
+        with path.open("a+b") as stream:  # appended to, so that it can be shortened meanwhile
             environment = job_environment(self.environment, job.environment, len(cpus))
             busy_before = busy_seconds(cpus)
             command = Command(argv, environment, self.cwd, errors=stream)
@@ -122,7 +126,7 @@ class CommandRunner:
                 self._reaper.guard_session(process.pid)
                 watch = Watch(process.pid, len(cpus))
                 try:
-                    outcome = self._wait(process, trial)
+                    outcome = self._wait(process, trial, stream)
                 finally:
                     waiting = watch.stop()
             finally:
@@ -136,20 +140,24 @@ class CommandRunner:
         unwaited = waiting.unwaited(outcome.seconds, own)
         return _measurement(trial, outcome, others, unwaited, counts)
 
-    def _wait(self, process: LaunchedProcess, trial: Trial) -> ProcessResult:
-        """Wait for the end of a run, and move stray threads back meanwhile."""
-        deadline = time.monotonic() + self.timeout
+    def _wait(self, process: LaunchedProcess, trial: Trial, errors: IO[bytes]) -> ProcessResult:
+        """Wait for the end of a run; meanwhile, move stray threads back, and bound its output."""
+        now = time.monotonic()
+        deadline, repaired = now + self.timeout, now
         while True:
-            left = deadline - time.monotonic()
-            outcome = process.wait(max(0.0, min(left, _REPAIR_SECONDS)))
+            outcome = process.wait(max(0.0, min(deadline - now, _LOOK_SECONDS)))
             if outcome is not None:
                 return outcome
-            if left <= 0:
+            now = time.monotonic()
+            if now >= deadline:
                 raise MeasurementError(
                     f"{trial}: still running after {self.timeout:g} s: raise --timeout, "
                     "or give it less work"
                 )
-            self._placer.keep()
+            keep_tail(errors)
+            if now - repaired >= _REPAIR_SECONDS:
+                self._placer.keep()
+                repaired = now
 
 
 @contextmanager
@@ -226,6 +234,15 @@ def describe_failure(exit_code: int, errors: IO[bytes]) -> str:
     errors.seek(max(0, errors.tell() - _TAIL_BYTES))
     tail = last_lines(errors.read())
     return f"the command failed ({ended})" + (f": {tail}" if tail else "")
+
+
+def keep_tail(errors: IO[bytes]) -> None:
+    """Shorten a file to which a program appends to its end, once it is large."""
+    size = os.fstat(errors.fileno()).st_size
+    if size > _MOST_ERRORS:
+        tail = os.pread(errors.fileno(), _TAIL_BYTES, size - _TAIL_BYTES)
+        os.ftruncate(errors.fileno(), 0)
+        os.write(errors.fileno(), tail)
 
 
 def _signal_name(number: int) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
+from model_files import Refused
 from model_kernel import MIB, Memory, ModelKernel
 from model_node import CORES, Node, states
 from walras_agent.cpuset import CpuSet
@@ -213,6 +215,34 @@ def test_memory_that_the_kernel_cannot_reclaim_yet_is_pending_and_taken_later(
     node.plan()
     node.step(3)
     assert dict(node.journal.originals) == {}
+
+
+def test_a_limit_that_others_lower_below_the_usage_is_theirs(node: Node) -> None:
+    """The kernel of v2 kills at their write, which no agent can prevent; v1 refuses it."""
+    file = {1: "memory.limit_in_bytes", 2: "memory.max"}[node.kernel.version]
+    node.start_pod("a", memory=Memory(anonymous=100 * MIB))
+    limit = CgroupFile("memory", node.pod("a"), file)
+    node.kernel.set_by_others(limit, str(300 * MIB))
+    node.plan(a=1000, memory=800 * MIB)
+    node.step()
+    assert int(node.kernel.read(limit)) == 800 * MIB
+    node.kernel.memory_of(node.container("a")).anonymous = 500 * MIB
+    with suppress(Refused):
+        node.kernel.set_by_others(limit, str(300 * MIB))
+    killed = list(node.kernel.oom_kills)
+    assert bool(killed) is (node.kernel.version == 2)
+    node.step()
+    assert int(node.kernel.read(limit)) == 800 * MIB, "raised again"
+    node.kernel.memory_of(node.container("a")).anonymous = 500 * MIB
+    node.plan()
+    for _ in range(10):
+        node.step(100.0)
+        assert int(node.kernel.read(limit)) == 800 * MIB
+    node.kernel.memory_of(node.container("a")).anonymous = 100 * MIB
+    for _ in range(10):
+        node.step(100.0)
+    assert int(node.kernel.read(limit)) == 300 * MIB
+    assert node.kernel.oom_kills == killed, "none by the agent"
 
 
 def test_a_hard_limit_is_not_put_back_while_the_kernel_cannot_make_room(tmp_path: Path) -> None:

@@ -524,12 +524,14 @@ def test_a_job_that_deletes_its_output_fails_alone(folder: Folder) -> None:
     [
         ("--logs", "market.yaml/logs", "cannot be made: Not a directory"),
         ("--save-profiles", "nowhere/p.yaml", "its folder cannot be written"),
+        ("--save-profiles", "link.yaml", "is a link; name the file itself"),
     ],
 )
 def test_outputs_that_cannot_be_written_are_refused_before_jobs_start(
     folder: Folder, option: str, path: str, problem: str
 ) -> None:
     folder.write(user("ada", 1), folder.job("one", "ada", parallelFraction="0.9"))
+    (folder.path / "link.yaml").symlink_to(folder.path / "of-another-user")
     done = walras_here("local", "run", option, str(folder.path / path), folder.file)
     assert done.returncode == 2
     assert problem in done.stderr

@@ -20,6 +20,7 @@ from walras_profiler.command_runner import (
     choose_cpus,
     command_runner,
     describe_failure,
+    keep_tail,
     last_lines,
 )
 from walras_profiler.template import Template
@@ -137,3 +138,16 @@ def test_failure_is_described_in_one_line(exit_code: int, errors: bytes, line: s
 
 def test_what_a_terminal_would_obey_is_not_passed_on() -> None:
     assert last_lines(b"\x1b[31mred\x07 \xff") == "?[31mred? \ufffd"
+
+
+def test_of_endless_output_only_the_end_is_kept(tmp_path: Path) -> None:
+    with (tmp_path / "errors").open("a+b") as stream:
+        for line in (b"begin\n", b"x" * (20 << 20), b"\nnearly done\n"):
+            os.write(stream.fileno(), line)
+        keep_tail(stream)
+        assert os.fstat(stream.fileno()).st_size < 1 << 20
+        os.write(stream.fileno(), b"out of luck\n")  # the program goes on
+        keep_tail(stream)
+        told = describe_failure(3, stream)
+    assert told.endswith("| nearly done | out of luck")
+    assert "begin" not in told

@@ -171,6 +171,8 @@ def _check_outputs(logs: Path | None, save_profiles: Path | None) -> None:
             raise BadInput(f"--logs {logs}: cannot be made: {error.strerror}") from error
     if save_profiles is not None and not os.access(save_profiles.parent, os.W_OK):
         raise BadInput(f"--save-profiles {save_profiles}: its folder cannot be written; make it")
+    if save_profiles is not None and save_profiles.is_symlink():
+        raise BadInput(f"--save-profiles {save_profiles}: is a link; name the file itself")
 
 
 @contextmanager
@@ -370,7 +372,10 @@ def _save(market: LocalMarket, measured: Sequence[Measured], file: Path, console
 
     text = yaml.safe_dump_all(saved(market.profiles, measured), sort_keys=False)
     try:
-        file.write_text(text, encoding="utf-8")
+        # Another user may have made a link of this name in a shared folder meanwhile.
+        write = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with open(file, "w", encoding="utf-8", opener=lambda path, _: os.open(path, write)) as into:
+            into.write(text)
     except OSError as error:
         raise Failure(f"{file}: cannot be written: {error.strerror}") from error
     if unsaved := dict.fromkeys(each.job.title for each in measured if each.doubts):
