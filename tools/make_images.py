@@ -2,7 +2,8 @@
 
     python tools/make_images.py [--base IMAGE] [--python 3.11] [--prefix REGISTRY/]
 
-The wheels come from pip's configured package index; the build itself needs no network.
+The wheels come from pip's configured package index, and for Python 3.11 are those that the lock
+files name by their hashes; the build itself needs no network.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / "build" / "wheels"
+LOCKS = ROOT / "tools" / "locks"
+LOCKED = "3.11"
+"""Version of Python whose wheels the lock files name (tools/make_locks.py)."""
+
 TARGETS = ("operator", "agent", "dashboard")
 BUILDERS = ("buildah", "podman", "docker")
 
@@ -76,8 +81,12 @@ def make_wheels(python: str) -> None:
     (walras,) = WHEELS.glob("walras-*.whl")
     download = (*pip, "download", "--only-binary=:all:", "--python-version", python, "--dest")
     for target in TARGETS:
-        run(*download, str(WHEELS / target), f"{walras}[{target}]")
-        next((WHEELS / target).glob("walras-*.whl")).unlink()
+        if python == LOCKED:
+            lock = ("--no-deps", "--require-hashes", "--requirement", str(LOCKS / f"{target}.txt"))
+            run(*download, str(WHEELS / target), *lock)
+        else:
+            run(*download, str(WHEELS / target), f"{walras}[{target}]")
+            next((WHEELS / target).glob("walras-*.whl")).unlink()
 
 
 def build(builder: str, target: str, image: str, base: str | None, tag: str) -> None:

@@ -87,7 +87,7 @@ def test_probes_are_answered_beside_half_requests_and_fail_once_the_loop_stands_
 
 def test_a_loop_that_stands_still_does_not_live(monkeypatch: pytest.MonkeyPatch) -> None:
     server = server_of(FastAPI())
-    monkeypatch.setattr(serving.time, "monotonic", lambda: 100.0)
+    monkeypatch.setattr("walras_dashboard.serving.time.monotonic", lambda: 100.0)
     server.ticked = 91.0
     assert server.lives
     server.ticked = 89.0

@@ -10,12 +10,15 @@ import shutil
 import subprocess
 import sys
 import venv
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "build" / "release"
@@ -97,6 +100,24 @@ def made() -> str:
 
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("target", ["operator", "agent", "dashboard"])
+def test_the_lock_file_of_an_image_has_hashes_of_all_that_it_needs(target: str) -> None:
+    lines = (ROOT / "tools" / "locks" / f"{target}.txt").read_text().splitlines()
+    locked = {}
+    for line in lines:
+        assert re.fullmatch(r"[a-z0-9._-]+==[^ ]+( --hash=sha256:[0-9a-f]{64})+", line), line
+        name, _, version = line.partition(" ")[0].partition("==")
+        locked[canonicalize_name(name)] = version
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        wanted = import_module("make_locks").requirements(target)
+    finally:
+        sys.path.pop(0)
+    for each in map(Requirement, wanted):
+        version = locked[canonicalize_name(each.name)]
+        assert each.specifier.contains(version, prereleases=True), f"make_locks: {each}, {version}"
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda each: each.name)
