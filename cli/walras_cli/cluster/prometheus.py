@@ -214,7 +214,7 @@ class Prometheus:
             used = {name: Used(float(cpus), 0) for name, cpus in values.items()}
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise self._failure("its answer is not one of Prometheus's query API") from error
-        return {name: each for name, each in used.items() if math.isfinite(each.cpus)}
+        return {name: each for name, each in used.items() if 0 <= each.cpus <= LARGEST_FIGURE}
 
     def _asked(self, parameters: Mapping[str, str], api: str = "query_range") -> list[Any]:
         headers = {"Accept": "application/json"}

@@ -233,7 +233,7 @@ def _user_document(user: UserOutlook) -> dict[str, Any]:
     return {
         "name": user.name,
         "part": number(user.part),
-        "entitledCores": number(user.entitled),
+        "entitled": number(user.entitled),
         "pods": user.pods,
         "cores": {
             "today": number(user.today),
