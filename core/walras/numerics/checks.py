@@ -64,3 +64,28 @@ def refuse_zero_rows(weights: Floats, who: str, error: type[ValueError]) -> None
             f"weights[{int(idle.argmax())}] has no positive entry: "
             f"give the {who} a positive weight, or leave it out"
         )
+
+
+def check_solver_input(
+    market: object, kind: type, tolerance: float, rounds: int, error: type[ValueError]
+) -> None:
+    """See that a solver got a market, and that it can end.
+
+    Args:
+        market: What was given as the market.
+        kind: Type that it must have.
+        tolerance: Error that the solver may leave.
+        rounds: Rounds after which it gives up.
+        error: Type of the exception for numbers.
+
+    Raises:
+        TypeError: The market is none of that type.
+        ValueError: The tolerance is not positive and finite, or there is no round; of type
+            ``error``.
+    """
+    if not isinstance(market, kind):
+        raise TypeError(f"market is of type {type(market).__name__}: give one of {kind.__name__}")
+    if not 0 < tolerance < np.inf:
+        raise error(f"tolerance = {tolerance} is not positive and finite")
+    if rounds < 1:
+        raise error(f"{rounds} rounds are not enough: allow at least one")

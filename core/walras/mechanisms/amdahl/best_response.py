@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras.mechanisms.amdahl.equilibrium import SMALLEST_FRACTION
-from walras.mechanisms.amdahl.market import MarketError
+from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
+from walras.numerics.checks import check_solver_input
 from walras.numerics.kernel import kernel
 from walras.numerics.segments import group
 
 if TYPE_CHECKING:
-    from walras.mechanisms.amdahl.market import AmdahlMarket
     from walras.numerics.arrays import Floats, Indices, Integers
 
 PATIENCE = 40
@@ -96,9 +96,11 @@ def find_nash_equilibrium(
         start: Bids to start from, shape (k,); even ones if not given.
 
     Raises:
-        MarketError: The reserve is not positive and finite, or the bids to start from have the
-            wrong shape.
+        TypeError: The market is none.
+        MarketError: The reserve or the tolerance is not positive and finite, there is no round, or
+            the bids to start from have the wrong shape.
     """
+    check_solver_input(market, AmdahlMarket, tolerance, max_iterations, MarketError)
     if start is not None and np.shape(start) != (market.jobs,):
         raise MarketError(
             f"start has shape {np.shape(start)}: {market.jobs} bids are needed, one for each job"

@@ -13,6 +13,7 @@ from walras.mechanisms.amdahl._bounded import solve_bounded
 from walras.mechanisms.amdahl._interior import solve_interior
 from walras.mechanisms.amdahl.conditions import kkt_residual
 from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError, check_bounds, check_room
+from walras.numerics.checks import check_solver_input
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -140,9 +141,11 @@ def find_equilibrium(
         The equilibrium; ``converged`` is False if it was not reached.
 
     Raises:
-        MarketError: A bound has the wrong shape or is outside its range, or the prices to start
-            from have the wrong shape.
+        TypeError: The market is none.
+        MarketError: A bound has the wrong shape or is outside its range, the prices to start from
+            have the wrong shape, or the tolerance or the number of passes is not positive.
     """
+    check_solver_input(market, AmdahlMarket, tolerance, max_passes, MarketError)
     if start is not None and np.shape(start) != market.capacities.shape:
         raise MarketError(
             f"start has shape {np.shape(start)}: {len(market.capacities)} prices are needed, "

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.mechanisms.price_anticipating._response import sweep
-from walras.mechanisms.price_anticipating.market import ShareMarketError
-from walras.numerics.checks import check_finite, refuse
+from walras.mechanisms.price_anticipating.market import ShareMarket, ShareMarketError
+from walras.numerics.checks import check_finite, check_solver_input, refuse
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from walras.mechanisms.price_anticipating.market import ShareMarket
     from walras.numerics.arrays import Floats
 
 PATIENCE = 20
@@ -93,7 +92,13 @@ def find_nash(
 
     Returns:
         The last bids, with the gains that are left.
+
+    Raises:
+        TypeError: The market is none.
+        ShareMarketError: The bids to start from cannot be used, the tolerance is not positive and
+            finite, or there is no round.
     """
+    check_solver_input(market, ShareMarket, tolerance, max_iterations, ShareMarketError)
     bids = weight_proportional(market) if start is None else checked_bids(market, start)
     gains = np.zeros(len(bids))
     guesses = np.full(len(bids), np.inf)
