@@ -6,6 +6,7 @@ What the operator or Prometheus has kept comes first; what this server has seen 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +16,7 @@ from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from walras.outcome.history import History
     from walras_dashboard.session import Kind, SessionSample
@@ -44,20 +45,23 @@ def history_of(
         since: Seconds before now.
         step: Seconds between values.
     """
-    if course := viewer.views().state.course:
-        return of_course(course, kind, name, since, step)
+    views = viewer.views()
+    # A parent has what those below it have: with both, a stack would count that twice.
+    parents = {row.parent for row in views.user_rows if row.parent is not None}
+    if course := views.state.course:
+        return of_course(course, kind, name, since, step, parents)
     now = time.time()
-    viewer.session.take(now, viewer.views())
+    viewer.session.take(now, views)
     try:
         recorded = viewer.recorded(since, step)
     except (ApiError, Failure) as error:
         recorded, notes = None, [str(error)]
     else:
         notes = [] if recorded is None else list(recorded.notes)
-    kept = None if recorded is None else of_recorded(recorded, kind, name)
+    kept = None if recorded is None else of_recorded(recorded, kind, name, parents)
     from_then = kept.times[-1] + step if kept else now - since
     samples = in_steps(viewer.session.samples(max(from_then, now - since)), step)
-    seen = of_session(samples, kind, name, step)
+    seen = of_session(samples, kind, name, step, parents)
     if kept is None:
         return seen.model_copy(update={"notes": [*notes, *seen.notes]})
     return joined(kept, seen)
@@ -69,6 +73,7 @@ def of_course(
     name: str,
     since: int,
     step: int,
+    without: Collection[str] = (),
 ) -> RecordedFigures:
     """Return the last seconds of what a file has recorded, up to its own end (pure).
 
@@ -77,18 +82,23 @@ def of_course(
     begin = max(course[0].time, course[-1].time - since)
     finer = max(1, min(step, int((course[-1].time - begin) / POINTS)))
     samples = in_steps([each for each in course if each.time >= begin], finer)
-    found = of_session(samples, kind, name, finer)
+    found = of_session(samples, kind, name, finer, without)
     if not found.series:
         return found.model_copy(update={"notes": []})
     return found.model_copy(update={"source": "record", "notes": []})
 
 
 def of_recorded(
-    recorded: History, kind: Literal["user", "job", "node", "cluster"], name: str
+    recorded: History,
+    kind: Literal["user", "job", "node", "cluster"],
+    name: str,
+    without: Collection[str] = (),
 ) -> RecordedFigures | None:
     """Return what was recorded, up to the last figure; None if nothing was (pure)."""
     found = (
-        _recorded_cluster(recorded) if kind == "cluster" else _recorded_one(recorded, kind, name)
+        _recorded_cluster(recorded, without)
+        if kind == "cluster"
+        else _recorded_one(recorded, kind, name)
     )
     series = list(found)
     known = [
@@ -113,9 +123,9 @@ def _recorded_one(recorded: History, kind: Kind, name: str) -> Iterator[FigureSe
             yield FigureSeries(name=field, unit=unit, values=found[field])
 
 
-def _recorded_cluster(recorded: History) -> Iterator[FigureSeries]:
+def _recorded_cluster(recorded: History, without: Collection[str]) -> Iterator[FigureSeries]:
     """Yield what `_of_cluster` yields of a session."""
-    users = _with_most(recorded, "user", "held", MOST_USERS)
+    users = _with_most(recorded, "user", "held", MOST_USERS, without)
     nodes = _with_most(recorded, "node", "sold", MOST_NODES)
     for figures, field in ((users, "held"), (users, "credits"), (nodes, "price")):
         for name, found in figures.items():
@@ -124,19 +134,19 @@ def _recorded_cluster(recorded: History) -> Iterator[FigureSeries]:
 
 
 def _with_most(
-    recorded: History, kind: Kind, field: str, most: int
+    recorded: History, kind: Kind, field: str, most: int, without: Collection[str] = ()
 ) -> Mapping[str, Mapping[str, FigureSeries]]:
-    """Return the figures of the users or nodes whose last figure is largest, by name."""
+    """Return the figures of the users or nodes with most of a figure over time, most first."""
     found = {
         name: {each.name: each for each in _recorded_one(recorded, kind, name)}
         for name in recorded.names(kind)
+        if name not in without
     }
-    last = {
-        name: next((each for each in reversed(figures[field].values) if each is not None), 0.0)
-        for name, figures in found.items()
+    sums = {
+        name: sum(each or 0.0 for each in figures[field].values) for name, figures in found.items()
     }
-    order = sorted(last, key=lambda name: (-(last[name] or 0.0), name))
-    return {name: found[name] for name in sorted(order[:most])}
+    order = sorted(sums, key=lambda name: (-sums[name], name))
+    return {name: found[name] for name in order[:most]}
 
 
 def joined(first: RecordedFigures, then: RecordedFigures) -> RecordedFigures:
@@ -175,9 +185,12 @@ def of_session(
     kind: Literal["user", "job", "node", "cluster"],
     name: str,
     step: int,
+    without: Collection[str] = (),
 ) -> RecordedFigures:
-    """Return the history in samples (pure)."""
-    series = list(_of_cluster(samples) if kind == "cluster" else _of_one(samples, kind, name))
+    """Return the history in samples; that of the cluster without some users (pure)."""
+    series = list(
+        _of_cluster(samples, without) if kind == "cluster" else _of_one(samples, kind, name)
+    )
     notes = [SESSION]
     if kind == "job" and not any(each.figures["job"] for each in samples):
         notes.append(f"figures of jobs are kept for up to {MOST_JOBS} jobs only")
@@ -199,11 +212,14 @@ def _of_one(samples: Sequence[SessionSample], kind: Kind, name: str) -> Iterator
         yield FigureSeries(name=field, unit=unit, values=values)
 
 
-def _of_cluster(samples: Sequence[SessionSample]) -> Iterator[FigureSeries]:
+def _of_cluster(
+    samples: Sequence[SessionSample], without: Collection[str]
+) -> Iterator[FigureSeries]:
     """Yield the cores that users hold and their credits, and the prices of nodes."""
-    for name in _largest(samples, "user", "held", MOST_USERS):
+    users = _largest(samples, "user", "held", MOST_USERS, without)
+    for name in users:
         yield _series(samples, "user", name, "held")
-    for name in _largest(samples, "user", "held", MOST_USERS):
+    for name in users:
         credits_ = _series(samples, "user", name, "credits")
         if any(value is not None for value in credits_.values):
             yield credits_
@@ -211,14 +227,23 @@ def _of_cluster(samples: Sequence[SessionSample]) -> Iterator[FigureSeries]:
         yield _series(samples, "node", name, "price")
 
 
-def _largest(samples: Sequence[SessionSample], kind: Kind, field: str, most: int) -> list[str]:
-    """Return the names with the largest last figures, by name."""
+def _largest(
+    samples: Sequence[SessionSample],
+    kind: Kind,
+    field: str,
+    most: int,
+    without: Collection[str] = (),
+) -> list[str]:
+    """Return the names with the largest sums of a figure over time, the largest first."""
     if not samples:
         return []
     index = [each for each, _ in FIELDS[kind]].index(field)
-    last = samples[-1].figures[kind]
-    order = sorted(last, key=lambda name: (-(last[name][index] or 0.0), name))
-    return sorted(order[:most])
+    sums: defaultdict[str, float] = defaultdict(float)
+    for sample in samples:
+        for name, figures in sample.figures[kind].items():
+            if name not in without:
+                sums[name] += figures[index] or 0.0
+    return sorted(sums, key=lambda name: (-sums[name], name))[:most]
 
 
 def _series(samples: Sequence[SessionSample], kind: Kind, name: str, field: str) -> FigureSeries:

@@ -16,7 +16,7 @@ WEB = ROOT / "dashboard" / "web"
 STATIC = ROOT / "dashboard" / "walras_dashboard" / "static"
 OPENAPI = ROOT / "dashboard" / "openapi.json"
 
-MOST_BYTES = 400 * 1024
+MOST_BYTES = 120 * 1024
 KINDS = {".html", ".css", ".js", ".svg", ".txt"}
 
 

@@ -14,8 +14,9 @@ import pytest
 
 from browser import chromium, missing
 from command_line import start
-from dashboard_clusters import lab, large, leases, write
+from dashboard_clusters import lab, large, leases, troubled, write
 from dashboard_server import Gateway, served
+from dashboards import EXAMPLE
 from kubeconfigs import kubeconfig
 from played_api import PlayedApi
 from waiting import eventually
@@ -292,6 +293,122 @@ def test_hostile_names_are_text(window: Browser, url: str) -> None:
         assert window.complaints() == []
     finally:
         gateway.stop()
+
+
+@pytest.fixture(scope="module")
+def trouble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    path = write(tmp_path_factory.mktemp("trouble") / "cluster.json", troubled())
+    with served("-f", str(path)) as url:
+        yield url
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_the_first_screen_says_who_starves_and_who_is_below(
+    window: Browser, trouble: str, width: int, height: int, theme: str
+) -> None:
+    window.look(width, theme, height)
+    window.open(trouble)
+    titles = window.script(
+        "return [...document.querySelectorAll('.notice-title')].filter("
+        "e => e.closest('.notice').getBoundingClientRect().bottom < innerHeight"
+        ").map(e => e.textContent)"
+    )
+    assert titles == [
+        "2\u00a0pods starve: less than a tenth of a core each",
+        "1 user is below its entitlement",
+    ]
+    assert window.shows("research holds 10.96 of the 15.97 cores that it is entitled to")
+    assert window.shows("3 users share 24 cores of 2 nodes, and trade 10.34 of them.")
+    assert "AmdahlBidding" not in window.text("main")
+    assert not window.script("return document.querySelector('.notice-good')")
+
+
+def test_the_bar_of_the_smallest_user_is_as_long_as_that_of_the_largest(
+    window: Browser, trouble: str
+) -> None:
+    window.look(1440)
+    window.open(trouble)
+    wide = window.script(
+        "return [...document.querySelectorAll('.bullet')].map(e => Math.max("
+        "e.children[0].offsetWidth, e.children[1].offsetLeft) / e.offsetWidth)"
+    )
+    assert len(wide) == 3
+    assert all(part > 0.85 for part in wide)
+
+
+def test_no_agent_is_missing_from_a_file(window: Browser) -> None:
+    with served("-f", str(EXAMPLE)) as url:
+        window.look(1440)
+        window.open(url)
+        window.view("nodes")
+        kinds = window.script(
+            "return [...document.querySelectorAll('tbody .state')].map("
+            "e => [e.textContent, e.className])"
+        )
+        assert {tuple(each) for each in kinds} == {("Awaited", "state state-still")}
+        window.view("nodes/node-1")
+        assert "No pod of this node shares a core" not in window.text("main")
+    window.complaints()
+
+
+def test_what_is_looked_for_is_in_the_address_and_back_undoes_a_step(page: Browser) -> None:
+    page.view("users")
+    page.press("/")
+    page.press("batch")
+    assert page.shows("1 of 5")
+    assert page.script("return location.hash") == "#/users?q=batch"
+    page.driver.refresh()
+    page.settle()
+    assert page.shows("1 of 5")
+    page.view("jobs")
+    page.click("th[scope=col]:nth-child(6) button")
+    assert eventually(lambda: page.script("return location.hash") == "#/jobs?sort=-held", 20)
+    page.click("th[scope=col]:nth-child(8) button")
+    assert eventually(lambda: page.script("return location.hash") == "#/jobs?sort=-speedup", 20)
+    page.driver.back()
+    sorted_by = "return document.querySelector('th[aria-sort=descending]')?.textContent"
+    assert eventually(lambda: page.script(sorted_by) == "Held", 20)
+    page.view("time?since=900")
+    assert page.script("return document.querySelector('.segment-chosen').textContent") == (
+        "15 minutes"
+    )
+
+
+def test_a_try_is_in_the_address_and_a_dearer_core_is_not_better(page: Browser) -> None:
+    page.view("what-if")
+    assert page.shows("Today's division")
+    page.slide("astronomy", 6)
+    asked = "return new URLSearchParams(location.hash.split('?')[1]).get('try')"
+    assert eventually(lambda: page.script(asked) == '{"shares":{"astronomy":6}}', 20)
+    assert page.shows("1 change")
+    judged = page.script(
+        "return [...document.querySelectorAll('table[aria-label^=Nodes] .change-up,"
+        "table[aria-label^=Nodes] .change-down')].length"
+    )
+    assert judged == 0
+    page.driver.back()
+    assert page.shows("Today's division")
+    page.click("input[value=system] + span")
+
+
+def test_jobs_keep_their_figures_in_sight(page: Browser) -> None:
+    page.view("jobs")
+    edges = (
+        "const r = document.querySelector('.table-scroll').getBoundingClientRect();"
+        "return [...document.querySelectorAll('tbody tr:first-child > *')].map("
+        "e => e.getBoundingClientRect()).every(e => e.left >= r.left && e.right <= r.right + 1)"
+    )
+    assert page.script(edges)
+    page.look(390, height=844)
+    page.view("jobs")
+    assert page.script(edges)
+    titles = page.script(
+        "return [...document.querySelectorAll('tbody tr:first-child td')].map("
+        "e => getComputedStyle(e, '::before').content)"
+    )
+    assert {'"Speedup"', '"Price"', '"F"', '"State"'} <= set(titles)
+    assert page.audit() == []
 
 
 @pytest.fixture(scope="module")

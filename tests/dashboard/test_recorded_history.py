@@ -16,7 +16,9 @@ from walras.outcome.history import (
     stored,
 )
 from walras_dashboard.dump import Dump
-from walras_dashboard.figure_history import history_of
+from walras_dashboard.figure_history import history_of, of_course, of_session
+from walras_dashboard.session import FIELDS as SESSION_FIELDS
+from walras_dashboard.session import SessionSample
 from walras_dashboard.viewers import Viewer
 from walras_service.api_errors import ApiError
 
@@ -85,3 +87,23 @@ def test_a_record_that_cannot_be_read_is_said_and_the_session_shown() -> None:
     found = history_of(someone, "user", name, SLOT, STEP)
     assert found.source == "session"
     assert "https://cluster: does not answer" in found.notes
+
+
+def sample(at: float, **held: float) -> SessionSample:
+    rest = [None] * (len(SESSION_FIELDS["user"]) - 3)
+    users = {name: (1.0, 1.0, cores, *rest) for name, cores in held.items()}
+    return SessionSample(at, {"user": users, "job": {}, "node": {}})
+
+
+def test_the_cluster_has_its_largest_users_first_and_no_parents() -> None:
+    samples = [sample(1.0, all=9.0, a=1.0, b=5.0), sample(2.0, all=8.0, c=6.5)]
+    found = of_session(samples, "cluster", "", 1, {"all"})
+    assert [each.name for each in found.series] == ["c", "b", "a"]
+
+
+def test_a_record_ends_when_its_run_did_and_is_as_fine_as_it_is_short() -> None:
+    samples = [sample(1000.0 + second, a=float(second)) for second in range(120)]
+    found = of_course(samples, "user", "a", 3600, 15)
+    assert (found.times[0], found.times[-1]) == (1000.0, 1119.0)
+    assert len(found.times) == 120
+    assert of_course(samples, "user", "a", 60, 15).times[0] == 1059.0

@@ -89,7 +89,7 @@ function inkName(colour: number): string {
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
 function paths(shape: Shape, time: boolean): uPlot.Series.PathBuilder | undefined {
-  if (shape === "steps" || (shape === "dashed" && time)) return uPlot.paths.stepped?.({ align: 1 });
+  if (shape === "steps" || (time && (shape === "dashed" || shape === "stacked"))) return uPlot.paths.stepped?.({ align: 1 });
   if (shape === "bars" || shape === "stacked") return uPlot.paths.bars?.({ size: [0.72, 48] });
   if (shape === "points") return () => null;
   return undefined;
@@ -103,18 +103,18 @@ function seriesOptions(
 ): uPlot.Series {
   const colour = inkOf(each, index, colours);
   const shape = each.shape ?? "line";
-  const bars = shape === "bars" || shape === "stacked";
+  const filled = shape === "bars" || shape === "stacked";
   const chosen = paths(shape, time);
   return {
     label: each.label,
     scale: each.right ? "right" : "y",
     stroke: shape === "dashed" ? colours.text : colour,
-    width: bars ? 0 : 2,
+    width: filled ? 0 : 2,
     dash: shape === "dashed" ? [4, 4] : (dashOf(each.colour ?? index)),
-    ...(bars ? { fill: colour } : {}),
+    ...(filled ? { fill: colour } : {}),
     ...(chosen === undefined ? {} : { paths: chosen }),
     points: {
-      show: shape === "points" || (each.values.length < 3 && !bars && shape !== "dashed"),
+      show: shape === "points" || (each.values.length < 3 && (!filled || time) && shape !== "dashed"),
       size: 8,
       width: 2,
       fill: colour,

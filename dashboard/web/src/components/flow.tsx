@@ -8,6 +8,8 @@ import { COLOURS } from "./chart";
 const BANDS = 12;
 const GAP = 14;
 const HEIGHT = 200;
+/** Part of all cores for sale that fills the height: less is drawn lower. */
+const FULL = 0.1;
 const NODE = 10;
 const WIDEST = 680;
 const LETTER = 7.4;
@@ -42,7 +44,7 @@ function short(name: string, most: number): string {
   return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : letters.join("");
 }
 
-export function Flow({ loans }: { loans: Loan[] }) {
+export function Flow({ loans, whole }: { loans: Loan[]; whole: number }) {
   const place = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
@@ -54,10 +56,10 @@ export function Flow({ loans }: { loans: Loan[] }) {
     observer.observe(host);
     return () => observer.disconnect();
   }, []);
-  return <div ref={place}>{width > 0 && <Bands loans={loans} width={width} />}</div>;
+  return <div ref={place}>{width > 0 && <Bands loans={loans} cores={whole} width={width} />}</div>;
 }
 
-function Bands({ loans, width: whole }: { loans: Loan[]; width: number }) {
+function Bands({ loans, cores, width: whole }: { loans: Loan[]; cores: number; width: number }) {
   const room = Math.min(150, 0.3 * whole);
   const edges = { left: room, right: whole - room, letters: Math.floor((room - 10) / LETTER) };
   const shown = loans
@@ -66,7 +68,7 @@ function Bands({ loans, width: whole }: { loans: Loan[]; width: number }) {
     .slice(0, BANDS);
   if (shown.length === 0) return null;
   const total = shown.reduce((sum, { cores }) => sum + cores, 0);
-  const scale = HEIGHT / total;
+  const scale = HEIGHT / Math.max(total, FULL * cores);
   const lenders = side(shown.map(({ from, cores }) => ({ name: from, cores })), scale);
   const borrowers = side(shown.map(({ to, cores }) => ({ name: to, cores })), scale);
   const end = (sides: Map<string, Side>) =>

@@ -79,7 +79,7 @@ export function HistoryCharts({
             xTitle=""
             xFormat={(time) => moment(1000 * time)}
             time
-            series={drawn(series)}
+            series={drawn(series, kind === "cluster" && unit === "cores")}
             yTitle={unit === "bytes" || unit === "GiB" ? "memory" : unit}
             format={FORMATS[unit] ?? cores}
             height={height}
@@ -93,11 +93,11 @@ export function HistoryCharts({
 }
 
 /** What one is entitled to is a line to compare with, so it takes no colour. */
-function drawn(series: Series[]): ChartSeries[] {
+function drawn(series: Series[], stacked: boolean): ChartSeries[] {
   const coloured = series.filter(({ name }) => !/^(memoryE|e)ntitled$/.test(name));
   return series.map((each): ChartSeries => {
     const colour = coloured.indexOf(each);
-    const shape = colour < 0 ? "dashed" : "steps";
+    const shape = colour < 0 ? "dashed" : stacked ? "stacked" : "steps";
     return { label: each.name, values: each.values, shape, colour };
   });
 }

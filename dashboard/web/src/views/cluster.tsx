@@ -103,7 +103,7 @@ function Lending({ overview, loans }: { overview: Overview; loans: Loan[] }) {
           <p>{missing} The loans below are those of the other nodes.</p>
         </Notice>
       )}
-      <Flow loans={loans} />
+      <Flow loans={loans} whole={overview.totals.cores ?? 0} />
       <LocalTable
         label="Who lends to whom"
         columns={loanColumns()}
@@ -405,7 +405,7 @@ function Bullet({ held, entitled }: { held: number | null; entitled: number | nu
   return (
     <span class="bullet" aria-hidden="true">
       <span class={less ? "bullet-held bullet-less" : "bullet-held"} style={{ width: part(held) }} />
-      <span class="bullet-mark" style={{ left: part(entitled) }} />
+      {entitled !== null && <span class="bullet-mark" style={{ left: part(entitled) }} />}
     </span>
   );
 }
