@@ -226,7 +226,7 @@ function options(
         grid: { show: !props.rows, stroke: colours.line, width: 1 },
         size: 30,
         ...(props.time
-          ? { values: timeLabels }
+          ? { values: timeLabels, space: 90 }
           : {
               values: (_chart: uPlot, splits: number[]) =>
                 splits.map((each) => (Number.isInteger(each) ? props.xFormat(each) : "")),

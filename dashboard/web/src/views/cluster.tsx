@@ -208,8 +208,8 @@ function First({ overview }: { overview: Overview }) {
       </div>
       {changes.length > 0 && (
         <Card title="Changed last">
-          <ol class="events">
-            {changes.slice(0, 5).map((each, index) => (
+          <ol class="events events-short">
+            {changes.slice(0, LISTED).map((each, index) => (
               <li key={index}>
                 <time dateTime={each.time}>{text.moment(each.time)}</time>
                 <bdi>{each.what}</bdi>
@@ -282,7 +282,7 @@ function priceRange(nodes: NodeRow[]): string {
   if (known.length === 0) return text.UNKNOWN;
   const low = known.reduce((one, other) => Math.min(one, other));
   const high = known.reduce((one, other) => Math.max(one, other));
-  return high - low < 5e-4 ? text.price(low) : `${text.price(low)} – ${text.price(high)}`;
+  return high - low < 5e-3 ? text.price(low) : `${low.toFixed(2)} – ${high.toFixed(2)}`;
 }
 
 interface Branch {
@@ -365,7 +365,7 @@ function Tree({ users }: { users: User[] }) {
       key: "bar",
       title: "Held of entitled",
       cell: ({ user }) => (
-        <Bullet held={user.cores.held} entitled={user.cores.entitled} />
+        <Bullet held={user.cores.held} entitled={user.cores.entitled} below={user.below} />
       ),
     },
     ...userFigures().map(
@@ -398,13 +398,20 @@ function Tree({ users }: { users: User[] }) {
 }
 
 /** Each row has its own scale, so that the smallest user's is read as well as the largest one's. */
-function Bullet({ held, entitled }: { held: number | null; entitled: number | null }) {
+function Bullet({
+  held,
+  entitled,
+  below,
+}: {
+  held: number | null;
+  entitled: number | null;
+  below: boolean;
+}) {
   const most = 1.1 * Math.max(held ?? 0, entitled ?? 0);
   const part = (value: number | null) => `${most > 0 ? (100 * (value ?? 0)) / most : 0}%`;
-  const less = held !== null && entitled !== null && held < 0.99 * entitled;
   return (
     <span class="bullet" aria-hidden="true">
-      <span class={less ? "bullet-held bullet-less" : "bullet-held"} style={{ width: part(held) }} />
+      <span class={below ? "bullet-held bullet-below" : "bullet-held"} style={{ width: part(held) }} />
       {entitled !== null && <span class="bullet-mark" style={{ left: part(entitled) }} />}
     </span>
   );
