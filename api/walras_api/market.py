@@ -449,6 +449,27 @@ class NodesEffectReport(Status):
     )
 
 
+class PredictionReport(Status):
+    """How good predictions of one kind were, of those that came true of jobs that still exist.
+
+    Attributes:
+        of: What was predicted: ``Finish`` for ends of jobs with deadlines, when half of the work
+            was done.
+        number: Number of predictions.
+        coverage: Part of them that came within one stated error; 0.68 if errors are right.
+        width: Mean stated error, as a part of the time that they looked ahead.
+        crps: Mean continuous ranked probability score, as a part of the same; 0 is perfect.
+        widening: Factor by which errors of jobs that start now are widened.
+    """
+
+    of: str
+    number: int
+    coverage: Decimals
+    width: Decimals
+    crps: Decimals
+    widening: Decimals
+
+
 class NodePoolReport(Status):
     """The worth of more nodes of a pool. Figures other than counts are averaged over ten minutes.
 
@@ -585,6 +606,7 @@ class MarketStatus(ConditionedStatus):
         prices: Price of each node's cores.
         node_pools: Worth of more nodes of each pool, for the pools with the most cores.
         other_node_pools: Number of pools that are not listed.
+        predictions: How good predictions were that came true; empty if none has.
         memory_mechanism: Mechanism that divided memory; absent if memory was not divided.
         ledger: Karma credits; absent if memory is not divided by Karma.
         account: What entitlements owe each other in core-hours; absent before the first decision.
@@ -602,6 +624,7 @@ class MarketStatus(ConditionedStatus):
         default_factory=list
     )
     other_node_pools: int | None = None
+    predictions: list[PredictionReport] = Field(default_factory=list)
     memory_mechanism: MemoryMechanism | None = None
     ledger: LedgerReport | None = None
     account: AccountReport | None = None

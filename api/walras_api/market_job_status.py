@@ -306,6 +306,20 @@ class PodWork(Status):
     finished: Time | None = None
 
 
+class PredictedFinish(Status):
+    """The end of a job as it was predicted when half of its work was done, to be compared with it.
+
+    Attributes:
+        made: Time of the prediction.
+        finish: Expected end.
+        error: Standard error that was stated, in seconds.
+    """
+
+    made: Time
+    finish: Time
+    error: Decimals
+
+
 class DeadlineReport(Status):
     """The cores that the deadline of a job takes, and whether it is expected to be met.
 
@@ -324,6 +338,9 @@ class DeadlineReport(Status):
         expected_finish: Expected end of the last pod, on the cores that pods have now.
         earliest_finish: The same if the work left is less by one standard error.
         latest_finish: The same if the work left is more by one standard error.
+        widened: Factor by which the error of its work left is widened, since ends of other jobs
+            were predicted badly when it started.
+        predicted: Its end as predicted halfway.
         finished: End of the last pod; absent while one runs.
         met: Whether all pods ended in time; absent while one runs.
         pods: Work of each pod.
@@ -339,6 +356,8 @@ class DeadlineReport(Status):
     expected_finish: Time | None = None
     earliest_finish: Time | None = None
     latest_finish: Time | None = None
+    widened: Decimals | None = None
+    predicted: PredictedFinish | None = None
     finished: Time | None = None
     met: bool | None = None
     pods: Annotated[list[PodWork], Field(max_length=MOST_UNDERWAY)] = Field(default_factory=list)

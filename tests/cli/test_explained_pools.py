@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from seen import decided, seen
+from walras_api.market import PredictionReport
 from walras_cli.cluster.explain.render import render_user
 from walras_cli.cluster.explain.render_pools import render_cluster
 from walras_cli.main import main
@@ -226,6 +227,21 @@ def test_a_what_if_tells_of_node_pools(tmp_path: Path) -> None:
         main, ["what-if", "-f", str(file), "--node-pools", "-m", "all", "-o", "json"]
     )
     assert json.loads(several.output)["nodePools"] == found
+
+
+def test_predictions_that_came_true_are_told_with_what_follows() -> None:
+    known = facts()
+    assert known.market is not None
+    assert explain_cluster(known, known.market).predictions == ()
+    report = PredictionReport(
+        of="Finish", number=8, coverage="0.25", width="0.05", crps="0.111", widening="2.5"
+    )
+    status = known.market.status.model_copy(update={"predictions": [report]})
+    market = replace(known.market, status=status)
+    words = " ".join(printed(render_cluster(explain_cluster(known, market), wide=False)).split())
+    assert "25% of 8 predicted ends came within their error, which was 5% of the time" in words
+    assert "their score is 11.1% of it" in words
+    assert "those of jobs that start now are 2.5 times as wide" in words
 
 
 @pytest.mark.parametrize(

@@ -547,6 +547,70 @@ def seconds(time: str) -> float:
     return datetime.fromisoformat(time).timestamp()
 
 
+# Predictions that are kept, and compared with what came.
+
+
+def with_end(run: Life, seconds_before: int = 0) -> Life:
+    """Let the pod of the job end."""
+    pods = [each for each in run.present.objects.pods if each.metadata.name != "train-0"]
+    (uid,) = (each["podUID"] for each in run.report()["pods"])
+    finished = START + run.second - seconds_before
+    ends = {**run.present.ends, uid: Lifetime(START, finished)}
+    objects = replace(run.present.objects, pods=pods)
+    run.present = replace(run.present, objects=objects, ends=ends)
+    run.rates = {}
+    run.step()
+    return run
+
+
+def predictions(run: Life) -> list[Document]:
+    return list((run.present.markets[0].status or {}).get("predictions", []))
+
+
+def test_the_end_that_was_predicted_halfway_is_compared_with_the_one_that_came() -> None:
+    run = life(1.15, 4)
+    while run.counters.get("train-0", 0.0) < 480_000:
+        run.step()
+        assert "predicted" not in run.report()
+    while run.counters["train-0"] < 1_000_000:
+        run.step()
+    predicted = run.report()["predicted"]
+    assert seconds(predicted["made"]) < START + 0.6 * run.second
+    assert predictions(run) == []
+    with_end(run)
+    assert run.on_time()[1] == "Met"
+    (found,) = predictions(run)
+    assert (found["of"], found["number"]) == ("Finish", 1)
+    off = abs(seconds(predicted["finish"]) - seconds(run.report()["finished"]))
+    assert (float(found["coverage"]) == 1) == (off <= float(predicted["error"]))
+    ahead = seconds(predicted["finish"]) - seconds(predicted["made"])
+    assert float(found["width"]) == pytest.approx(float(predicted["error"]) / ahead, rel=1e-3)
+    again = decide(run.present)
+    assert [each for each in again.statuses if each.object.kind == "Market"] == []
+
+
+def test_a_job_that_starts_after_bad_predictions_states_wider_errors() -> None:
+    """A job that ended long after its predicted end widens the error of those that start later."""
+    late = {
+        "made": time_of(START - 7200),
+        "finish": time_of(START - 3600),
+        "error": "100",
+    }
+    bad = {"time": time_of(START), "widened": "1", "predicted": late, "finished": time_of(START)}
+    errors = []
+    for status in ({}, {"deadline": bad}):
+        run = life(2, 4)
+        ended = world(job("before", "ada", deadline="1h", created=time_of(START - 7200)))
+        (before,) = ended.objects.jobs
+        before = before.model_copy(update={"status": status})
+        objects = run.present.objects
+        run.present = replace(run.present, objects=replace(objects, jobs=[*objects.jobs, before]))
+        for _ in range(6):
+            run.step()
+        errors.append(float(run.report()["workLeftError"]))
+    assert errors[1] > 5 * errors[0]
+
+
 # Counters are their users' own.
 
 

@@ -150,7 +150,7 @@ def documents_of_run(loop: Loop) -> list[Document]:
         scores = evaluate_plan(snapshot, plan)
         ready = cleared(plan)
         status = market_status(
-            market, objects.rules, snapshot, plan, scores, ready, None, None, None, {}, now
+            market, objects.rules, snapshot, plan, scores, ready, None, None, None, [], {}, now
         )
         documents = [_document(market, status)]
         by_reference = {

@@ -31,6 +31,7 @@ from walras_operator.decide.conditions import ConditionState, Problem, fails
 from walras_operator.decide.credits.quanta import end_of
 from walras_operator.decide.deadlines.deadline_report import deadline_results
 from walras_operator.decide.deadlines.follow import counters, ended_pods
+from walras_operator.decide.deadlines.predicted import prediction_reports
 from walras_operator.decide.enforcement import enforced
 from walras_operator.decide.job_outcomes import JobOutcomes, pods_left_out
 from walras_operator.decide.last_decision import carried
@@ -137,7 +138,7 @@ def _carry_out(
 
     def of_market() -> Iterator[StatusUpdate]:
         if market is not None:
-            yield _market_update(world, market, found, balances)
+            yield _market_update(world, market, found, granted, balances)
 
     # What a node is to measure next may replace a report that only the profile's status keeps.
     of_profiles = profile_statuses(world, granted.measuring.profiles)
@@ -193,6 +194,7 @@ def _granted(world: World, known: World, found: Cleared) -> _Granted:
             unplaceable=world.unplaceable,
             annotations=automatic.problems,
             pods_left_out=pods_left_out(world),
+            deadlines=deadline_results(known, found.followed, found.plan, allocations, enforcement),
         ),
         measuring,
         automatic.writes,
@@ -215,9 +217,6 @@ def _user_statuses(
     outcomes = replace(
         outcomes,
         runs=runs_by_job(known, found.rules, found.snapshot, allocations, outcomes),
-        deadlines=deadline_results(
-            known, found.followed, found.plan, allocations, granted.enforcement
-        ),
         kept_apart=kept_apart,
     )
     entitlements = EntitlementOutcomes.of(found.validated, found.plan, found.plan.account)
@@ -250,7 +249,7 @@ def _carried_after(before: Carried, found: Cleared) -> Carried:
 
 
 def _market_update(
-    world: World, market: Market, found: Cleared, balances: Balances
+    world: World, market: Market, found: Cleared, granted: _Granted, balances: Balances
 ) -> StatusUpdate:
     """Return the new status of the Market that was cleared, beside the one last written."""
     after = market_status(
@@ -263,6 +262,7 @@ def _market_update(
         balances.ledger,
         balances.account,
         world.node_pools,
+        prediction_reports(world.objects.jobs, granted.outcomes.deadlines),
         balances.before,
         world.now,
     )

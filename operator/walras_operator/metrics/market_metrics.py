@@ -106,6 +106,27 @@ _OF_NODE_POOLS = {
 }
 
 
+_OF_PREDICTIONS = {
+    "predictions": ("Predictions that came true, of jobs that exist.", ("number",)),
+    "prediction_coverage": (
+        "Part of the predictions that came within one stated error; 0.68 if these are right.",
+        ("coverage",),
+    ),
+    "prediction_width": (
+        "Mean stated error, as a part of the time that predictions looked ahead.",
+        ("width",),
+    ),
+    "prediction_crps": (
+        "Mean continuous ranked probability score, as a part of the same; 0 is perfect.",
+        ("crps",),
+    ),
+    "prediction_widening": (
+        "Factor by which stated errors are widened, since predictions were worse than stated.",
+        ("widening",),
+    ),
+}
+
+
 class MarketGauges:
     """Gauges that are computed at each scrape (``prometheus_client.registry.Collector``).
 
@@ -161,6 +182,11 @@ def _of_the_market(status: Mapping[str, Any]) -> Iterator[Metric]:
         family = _family(name, meaning, "pool")
         for each in pools:
             _add(family, [str(each.get("name"))], number_at(each, *path))
+        yield family
+    for name, (meaning, path) in _OF_PREDICTIONS.items():
+        family = _family(name, meaning, "of")
+        for each in listed(status, "predictions"):
+            _add(family, [str(each.get("of"))], number_at(each, *path))
         yield family
     for name, (meaning, path) in _OF_THE_MARKET.items():
         family = _family(name, meaning)

@@ -67,6 +67,27 @@ class PoolExplanation:
 
 
 @dataclass(frozen=True, slots=True)
+class PredictionsExplanation:
+    """How good predictions of one kind were that came true.
+
+    Attributes:
+        of: What was predicted: ``Finish``.
+        number: Number of predictions.
+        coverage: Part of them that came within one stated error.
+        width: Mean stated error, as a part of the time that they looked ahead.
+        crps: Mean continuous ranked probability score, as a part of the same.
+        widening: Factor by which errors of jobs that start now are widened.
+    """
+
+    of: str
+    number: int
+    coverage: float
+    width: float
+    crps: float
+    widening: float
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterExplanation:
     """The whole market, by node pool.
 
@@ -75,6 +96,7 @@ class ClusterExplanation:
         value_per_core_hour: Worth of the work of one core in an hour; None if it is not set.
         pools: Node pools by name.
         other_pools: Number of further pools, which the status does not list.
+        predictions: How good predictions were that came true.
         ready: Status of the condition ``Ready``.
         reason: Reason of the condition ``Ready``.
         message: Message of the condition ``Ready``.
@@ -84,6 +106,7 @@ class ClusterExplanation:
     value_per_core_hour: float | None
     pools: tuple[PoolExplanation, ...]
     other_pools: int
+    predictions: tuple[PredictionsExplanation, ...]
     ready: str
     reason: str
     message: str
@@ -104,6 +127,14 @@ def explain_cluster(facts: Facts, market: ApiObject[MarketStatus]) -> ClusterExp
         value_per_core_hour=number(rules.get("valuePerCoreHour")),
         pools=explain_pools(status.node_pools, mechanism, rules),
         other_pools=status.other_node_pools or 0,
+        predictions=tuple(
+            PredictionsExplanation(
+                each.of,
+                each.number,
+                *map(float, (each.coverage, each.width, each.crps, each.widening)),
+            )
+            for each in status.predictions
+        ),
         ready=ready.status,
         reason=ready.reason,
         message=ready.message,

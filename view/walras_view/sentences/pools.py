@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from walras.analysis.pool_effects import NodesEffect, UserChange
-    from walras_view.explain.pools import PoolExplanation
+    from walras_view.explain.pools import PoolExplanation, PredictionsExplanation
 
 
 def pool_sentences(pool: PoolExplanation) -> Iterator[str]:
@@ -29,6 +29,21 @@ def pool_sentences(pool: PoolExplanation) -> Iterator[str]:
             f"jobs here could use {memory(pool.unmet_memory)} of memory beyond their grants; of "
             f"one more GiB, they would use {pool.memory_value:.0%} at once"
         )
+
+
+def prediction_sentence(found: PredictionsExplanation) -> str:
+    """Return how good predictions were that came true, and what follows from it."""
+    said = (
+        f"{found.coverage:.0%} of {found.number} predicted ends came within their error, which was "
+        f"{found.width:.0%} of the time that they looked ahead; their score is {found.crps:.1%} of "
+        f"it (CRPS, 0 is perfect)"
+    )
+    if found.widening <= 1:
+        return said
+    return (
+        f"{said}; these errors were too small, and those of jobs that start now are "
+        f"{found.widening:.1f} times as wide"
+    )
 
 
 def _effect(effect: NodesEffect) -> str:

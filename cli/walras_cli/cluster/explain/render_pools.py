@@ -9,7 +9,7 @@ from rich.text import Text
 
 from walras_cli.cluster.explain.render import MOST, facts, heading, rest, title
 from walras_cli.cluster.top.tables import STYLE
-from walras_view.sentences.pools import percent, pool_sentences
+from walras_view.sentences.pools import percent, pool_sentences, prediction_sentence
 from walras_view.text import decimal
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ def render_cluster(cluster: ClusterExplanation, *, wide: bool) -> list[Renderabl
     parts: list[RenderableType] = [title("Cluster", cluster.reason, cluster.message)]
     if cluster.headline:
         parts.append(facts(("market", cluster.headline)))
+    if cluster.predictions:
+        parts.append(heading("Predictions"))
+        parts += [Text(f"  {prediction_sentence(each)}") for each in cluster.predictions]
     if not cluster.pools:
         return [
             *parts,

@@ -18,6 +18,7 @@ from walras.speedup.work_left import MOST_WORK
 from walras_api.market_job_status import MOST_UNDERWAY, DeadlineReport
 from walras_operator.decide.allocations import MILLI
 from walras_operator.decide.conditions import ConditionState, Problem, conditions_of, fails, holds
+from walras_operator.decide.deadlines.predicted import predicted_before, predicted_now
 from walras_operator.decide.deadlines.progress import PodHolding
 from walras_operator.decide.enforcement import replaced
 from walras_operator.decide.job_outcomes import DeadlineResult
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from walras.market.plan import DeadlineOutcome, Grant, Plan
     from walras_api.job_inputs import Name
+    from walras_api.market_job_status import PredictedFinish
     from walras_operator.decide.allocations import Allocations
     from walras_operator.decide.deadlines.follow import FollowedJob, FollowedPod
     from walras_operator.decide.deadlines.progress import PodProgress
@@ -220,11 +222,26 @@ def _result(
         expected_finish=None if shown is None else time_of(shown.expected),
         earliest_finish=None if shown is None else time_of(shown.earliest),
         latest_finish=None if shown is None else time_of(shown.latest),
+        widened=figure(job.widened),
+        predicted=_predicted(before, running, finish, now),
         finished=None if finished is None else time_of(finished),
         met=None if finished is None else finished <= job.time,
     ).document()
     pods = [each.document() for each in entries[:MOST_UNDERWAY]]
     return DeadlineResult({**report, "pods": pods}, condition)
+
+
+def _predicted(
+    before: Mapping[str, Any], running: Sequence[_Running], finish: _Finish | None, now: int
+) -> PredictedFinish | None:
+    """Return the prediction to be compared with the end: the first one after half of the work."""
+    known = predicted_before(before)
+    if known is not None or finish is None or finish.expected <= now:
+        return known
+    done = sum(each.progress.work_at(now) for each in running)
+    if not 0 < sum(each.pod.left.seconds for each in running if each.pod.left) <= done:
+        return None
+    return predicted_now(now, finish.expected, (finish.latest - finish.earliest) / 2)
 
 
 def _accepted(running: Sequence[_Running]) -> bool:

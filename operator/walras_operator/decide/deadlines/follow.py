@@ -20,6 +20,7 @@ from walras_api.market_job_status import MOST_UNDERWAY
 from walras_api.node_allocation import CounterRequest, is_address
 from walras_api.speedup_profile import samples_of
 from walras_operator.decide.conditions import listed
+from walras_operator.decide.deadlines.predicted import widened_before, widening_of
 from walras_operator.decide.deadlines.progress import CounterSample, PodProgress, read_progress
 from walras_operator.decide.numbers import LARGEST
 from walras_operator.decide.runs.lifetimes import seconds_of
@@ -66,12 +67,14 @@ class FollowedJob:
         job: The MarketJob.
         time: Its deadline, in seconds since 1970.
         pods: Its running pods, by name.
+        widened: Factor by which the errors of their work left are widened.
         ended: Progress of its pods that no longer run, by name.
     """
 
     job: MarketJob
     time: int
     pods: Sequence[FollowedPod]
+    widened: float = 1.0
     ended: Sequence[PodProgress] = field(default=())
 
 
@@ -93,7 +96,10 @@ def follow(world: World, validated: Validated) -> dict[Name, FollowedJob]:
     profiles = {
         (each.metadata.namespace, each.metadata.name): each for each in world.objects.profiles
     }
-    return {key: _followed(job, pods[key], world, profiles, now) for key, job in jobs.items()}
+    widened = widening_of(world.objects.jobs)
+    return {
+        key: _followed(job, pods[key], world, profiles, now, widened) for key, job in jobs.items()
+    }
 
 
 def _followed(
@@ -102,6 +108,7 @@ def _followed(
     world: World,
     profiles: Mapping[Name, SpeedupProfile],
     now: int,
+    widened: float,
 ) -> FollowedJob:
     created = seconds_of(job.metadata.creation_timestamp)
     start = datetime.fromtimestamp(now if created is None else created, UTC)
@@ -112,7 +119,16 @@ def _followed(
         _followed_pod(job, pod, known.pop(pod.metadata.uid, None), whole, world, now)
         for pod in sorted(pods, key=lambda pod: pod.metadata.name)[:MOST_UNDERWAY]
     ]
-    return FollowedJob(job, time, running, tuple(known.values()))
+    factor = widened_before(_report_of(job)) or widened
+    running = [_widened(each, factor) for each in running]
+    return FollowedJob(job, time, running, factor, tuple(known.values()))
+
+
+def _widened(pod: FollowedPod, factor: float) -> FollowedPod:
+    """Return a pod whose work left errs by so many times as much, as predictions showed."""
+    if pod.left is None or factor == 1:
+        return pod
+    return pod._replace(left=pod.left._replace(error=factor * pod.left.error))
 
 
 def _progress_of(job: MarketJob) -> dict[str, PodProgress]:

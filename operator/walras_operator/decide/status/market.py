@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from walras.market.plan import Plan
     from walras.market.snapshot import Snapshot
     from walras_api.kinds import Market, MarketSpec
-    from walras_api.market import LedgerReport
+    from walras_api.market import LedgerReport, PredictionReport
     from walras_operator.decide.pool_averages import NodePoolReports
     from walras_operator.decide.world import Document
 
@@ -47,6 +47,7 @@ def market_status(
     ledger: LedgerReport | None,
     owed: Document | None,
     pools: NodePoolReports | None,
+    predictions: list[PredictionReport],
     before: Mapping[str, Any],
     now: str,
 ) -> Document:
@@ -62,6 +63,7 @@ def market_status(
         ledger: Karma credits; None if there are none.
         owed: The account; None if there is no entitlement.
         pools: Signals of node pools; None to keep those of the status as last written.
+        predictions: How good predictions were that came true.
         before: Status as last written.
         now: Current time (RFC 3339).
     """
@@ -85,6 +87,7 @@ def market_status(
         ],
         node_pools=[] if pools is None else list(pools.pools),
         other_node_pools=None if pools is None else pools.others or None,
+        predictions=predictions,
         memory_mechanism=rules.memory.mechanism if plan.memory_mechanism else None,
         ledger=ledger,
         conditions=conditions({"Ready": ready}, before, now, market.metadata.generation),
