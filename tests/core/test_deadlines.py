@@ -511,6 +511,32 @@ def test_what_was_accepted_is_accepted_again(market: Snapshot) -> None:
 
 
 @pytest.mark.long
+@given(markets(), st.sampled_from([0.0, 0.02]), st.sampled_from([0.0, 0.2]))
+@examples(60)
+def test_states_settle_and_do_not_alternate(
+    market: Snapshot, hysteresis: float, loss: float
+) -> None:
+    """Deciding on its own outcome, a market changes no deadline's state after the second time."""
+    programs = ("p", "q")
+    named = (replace(each, program=programs[i % 2]) for i, each in enumerate(market.jobs))
+    penalties = dict.fromkeys(itertools.product(programs, programs), loss)
+    market = replace(market, jobs=tuple(named), penalties=penalties)
+    states: list[dict[tuple[str, str, str, str], str]] = []
+    for _ in range(5):
+        plan = clear(market, Policy(hysteresis=hysteresis))
+        states.append({identity(each): each.state for each in plan.deadlines})
+        reserved = {identity(each): each.reserved for each in plan.deadlines}
+        jobs = tuple(
+            replace(each, deadline=replace(each.deadline, reserved=reserved[identity(each)]))
+            if each.deadline and identity(each) in reserved
+            else each
+            for each in market.jobs
+        )
+        market = replace(market, jobs=jobs, held=plan.holdings())
+    assert states[1:] == states[1:2] * 4
+
+
+@pytest.mark.long
 @given(markets())
 @examples(60)
 def test_of_a_users_equal_deadlines_on_a_node_the_earliest_are_accepted(market: Snapshot) -> None:
