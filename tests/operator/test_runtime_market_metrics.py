@@ -52,6 +52,24 @@ def test_claims_and_prices_are_those_of_the_statuses() -> None:
     price = market["prices"][0]
     sold = registry.get_sample_value("walras_operator_core_price", {"node": price["node"]})
     assert sold == float(price["price"])
+    predictions = {
+        "of": "Finish",
+        "number": 9,
+        "coverage": "0.5",
+        "width": "0.1",
+        "crps": "0.07",
+        "widening": "1.4",
+    }
+    scored = told(claim, {**market, "predictions": [predictions]})
+    for metric, field in {
+        "predictions": "number",
+        "prediction_coverage": "coverage",
+        "prediction_width": "width",
+        "prediction_crps": "crps",
+        "prediction_widening": "widening",
+    }.items():
+        value = scored.get_sample_value(f"walras_operator_{metric}", {"of": "Finish"})
+        assert value == float(predictions[field]), metric  # type: ignore[arg-type]
     (pool,) = market["nodePools"]
     for metric, value in {
         "nodes": pool["nodes"],
