@@ -7,7 +7,6 @@ counts as observed if some operator led then; otherwise nobody decided, and the 
 from __future__ import annotations
 
 import json
-import math
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
