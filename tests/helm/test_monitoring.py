@@ -253,3 +253,41 @@ def test_helm_leaves_both_as_they_are() -> None:
     assert of_kind("PrometheusRule", documents)["walras"]["spec"] == ALERTS
     text = of_kind("ConfigMap", documents)["walras-dashboard"]["data"]["walras.json"]
     assert json.loads(text) == DASHBOARD
+
+
+def scraped(endpoint: Document, target: dict[str, str], own: dict[str, str]) -> dict[str, str]:
+    """Return the labels of a series as Prometheus stores them (its documentation of relabelling).
+
+    Args:
+        endpoint: Endpoint of a ServiceMonitor.
+        target: Labels of the pod that is scraped.
+        own: Labels that the metric has in the page of that pod.
+    """
+    if endpoint["honorLabels"]:
+        found = target | own
+    else:
+        renamed = {f"exported_{name}" if name in target else name: own[name] for name in own}
+        found = renamed | target
+    for rule in endpoint["metricRelabelings"]:
+        if rule.get("action") == "labeldrop":
+            found = {k: v for k, v in found.items() if not re.fullmatch(rule["regex"], k)}
+        else:
+            value = ";".join(found.get(each, "") for each in rule["sourceLabels"])
+            if re.fullmatch(rule["regex"], value):
+                found[rule["targetLabel"]] = value
+    return found
+
+
+@pytest.mark.system
+@needs_helm
+@pytest.mark.parametrize("part", ["operator", "agent"])
+def test_no_metric_can_claim_the_job_or_the_address_of_another(part: str) -> None:
+    monitor = of_kind("ServiceMonitor", rendered(apis=MONITORING))[f"walras-{part}"]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    scrape = {"job": f"walras-{part}", "service": f"walras-{part}", "instance": "10.0.0.1:8080"}
+    target = {**scrape, "namespace": "walras-system", "pod": "walras-0", "node": "n1"}
+    forged = dict.fromkeys(scrape, "walras-operator")
+    described = {"namespace": "lab", "pod": "train-0", "node": "n2"}
+    found = scraped(endpoint, target, {**forged, **described})
+    assert found.items() >= (scrape | described).items()
+    assert scraped(endpoint, target, {}) == target
