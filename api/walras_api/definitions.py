@@ -93,7 +93,7 @@ DEFINITIONS = (
             PrinterColumn("Entitlement", ".spec.entitlement"),
             PrinterColumn("Workload", ".status.workload"),
             PrinterColumn("Pods", ".status.counts.total", "integer"),
-            PrinterColumn("Cores", ".status.cores"),
+            PrinterColumn("Cores", ".status.bought"),
             PrinterColumn("Speedup", ".status.speedup"),
             PrinterColumn("F", ".status.profile.parallelFraction"),
             PrinterColumn("Source", ".status.profile.source", wide=True),
