@@ -118,38 +118,50 @@ def wanted(population: Population) -> Floats:
     return np.where(idle, np.minimum(np.maximum(used, 1e-3), at.limit), at.limit)
 
 
-def market(population: Population, fractions: Floats) -> Floats:
-    """Return the cores of pods in the market by the rules that a new Market has, shape (k,).
+class Market:
+    """The market of a population, by the rules that a new Market has.
 
     A job's limit is the most that it can use, in whole cores, as a MarketJob would say it.
 
     Args:
-        population: The pods.
-        fractions: Parallel fraction of each pod's job, shape (k,).
+        population: Users, nodes and pods.
     """
-    namespaces: list[set[str]] = [set() for _ in population.users]
-    for pod in population.pods:
-        namespaces[pod.user].add(pod.namespace)
-    entitlements = tuple(
-        Entitlement(name, share, namespaces=frozenset(admitted))
-        for name, share, admitted in zip(
-            population.users, population.shares, namespaces, strict=True
+
+    def __init__(self, population: Population) -> None:
+        self._population = population
+        namespaces: list[set[str]] = [set() for _ in population.users]
+        for pod in population.pods:
+            namespaces[pod.user].add(pod.namespace)
+        self._entitlements = tuple(
+            Entitlement(name, share, namespaces=frozenset(admitted))
+            for name, share, admitted in zip(
+                population.users, population.shares, namespaces, strict=True
+            )
         )
-    )
-    jobs = tuple(
-        Job(
-            namespace=pod.namespace,
-            name=f"{population.jobs[pod.job].kind}/{population.jobs[pod.job].name}",
-            entitlement=population.users[pod.user],
-            node=population.nodes[pod.node].name,
-            fraction=float(fraction),
-            max_cores=None if math.isinf(pod.limit) else math.ceil(pod.limit),
-            pod=pod.name,
-            requested=pod.request,
-            floor=pod.request,
+        self._policy = policy_of(MarketSpec())
+        self._job_names = [f"{each.kind}/{each.name}" for each in population.jobs]
+
+    def cores(self, fractions: Floats) -> Floats:
+        """Return the cores of pods, shape (k,).
+
+        Args:
+            fractions: Parallel fraction of each pod's job, shape (k,).
+        """
+        of = self._population
+        jobs = tuple(
+            Job(
+                namespace=pod.namespace,
+                name=self._job_names[pod.job],
+                entitlement=of.users[pod.user],
+                node=of.nodes[pod.node].name,
+                fraction=fraction,
+                max_cores=None if pod.limit == math.inf else math.ceil(pod.limit),
+                pod=pod.name,
+                requested=pod.request,
+                floor=pod.request,
+            )
+            for pod, fraction in zip(of.pods, fractions.tolist(), strict=True)
         )
-        for pod, fraction in zip(population.pods, fractions, strict=True)
-    )
-    plan = clear(Snapshot(entitlements, population.nodes, jobs), policy_of(MarketSpec()))
-    held = {(grant.namespace, grant.pod): grant.held for grant in plan.grants}
-    return np.array([held.get((pod.namespace, pod.name), 0.0) for pod in population.pods])
+        plan = clear(Snapshot(self._entitlements, of.nodes, jobs), self._policy)
+        held = {(grant.namespace, grant.pod): grant.held for grant in plan.grants}
+        return np.array([held.get((pod.namespace, pod.name), 0.0) for pod in of.pods])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from walras_cli.what_if.first_look.divisions import fixed_quotas, market, plain_kubernetes, wanted
+from walras_cli.what_if.first_look.divisions import Market, fixed_quotas, plain_kubernetes, wanted
 from walras_view.documents import number
 
 if TYPE_CHECKING:
@@ -152,7 +152,8 @@ def outlook_of(population: Population) -> Outlook:
     wants = wanted(population)
     fractions = list(assumptions(population))
     today, quotas = plain_kubernetes(population, wants), fixed_quotas(population, wants)
-    held = np.array([market(population, each) for each in fractions])
+    market = Market(population)
+    held = np.array([market.cores(each) for each in fractions])
     users = np.array([pod.user for pod in population.pods])
     jobs = np.array([pod.job for pod in population.pods])
     runs = _Runs(population, wants, np.array(fractions), today, quotas, held, users, jobs)
