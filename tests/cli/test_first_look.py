@@ -18,6 +18,8 @@ import yaml
 from answering import Answering, send
 from command_line import walras_here as walras
 from kubeconfigs import kubeconfig
+from walras_cli.what_if.first_look.outlook import assumptions
+from walras_cli.what_if.first_look.population import PodOfJob, Population
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,6 +185,27 @@ def test_ranges_hold_whatever_two_users_gain_from_cores(tmp_path: Path) -> None:
     for one, other in permutations(page, 2):
         ranges = [_within(page, dump, tmp_path, one, other, third) for third in (0.5, 0.99)]
         assert any(ranges)
+
+
+@pytest.mark.parametrize("users", [1, 2, 3, 4, 7, 20, 21])
+def test_of_any_two_users_each_gains_little_where_the_other_gains_much(users: int) -> None:
+    pods = tuple(
+        PodOfJob("a", str(each), each, each, 0, 1.0, 1.0, None, "Burstable", None)
+        for each in range(users)
+    )
+    names = tuple(map(str, range(users)))
+    found = [
+        each.tolist() for each in assumptions(Population(names, (1,) * users, (), (), pods, ()))
+    ]
+    assert found[:3] == [[each] * users for each in (0.5, 0.9, 0.99)]
+    pairs = {(low, high) for low in range(users) for high in range(users) if low != high}
+    assert pairs == {
+        (low, high)
+        for each in found
+        for low, high in pairs
+        if (each[low], each[high]) == (0.5, 0.99)
+    }
+    assert len(found) - 3 == {1: 0, 2: 2, 3: 3, 4: 4, 7: 5, 20: 6, 21: 7}[users]
 
 
 def _within(

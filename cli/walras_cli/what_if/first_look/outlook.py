@@ -9,6 +9,8 @@ other 0.99. A gain that is one under some of these and a loss under others is un
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations, count, islice
+from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -180,8 +182,9 @@ def _by_change(job: JobOutlook) -> tuple[float, Workload]:
 def assumptions(population: Population) -> Iterator[Floats]:
     """Yield a parallel fraction for each pod, under one assumption after the other.
 
-    Users are numbered in binary, and each digit divides them into two halves: any two users differ
-    in some digit. Known fractions are kept.
+    Every user has another set of digits, all of one size, and under the assumption of a digit,
+    those who have it gain little. So of any two users, each gains little where the other gains
+    much, and no fewer digits would do (Sperner's theorem). Known fractions are kept.
     """
     pods = population.pods
     known = np.array([np.nan if pod.fraction is None else pod.fraction for pod in pods])
@@ -192,10 +195,12 @@ def assumptions(population: Population) -> Iterator[Floats]:
         return
     for each in (LEAST_FRACTION, USUAL_FRACTION, MOST_FRACTION):
         yield np.where(unknown, each, known)
-    for digit in range((len(population.users) - 1).bit_length()):
-        low = (user >> digit) % 2 == 0
-        for half in (low, ~low):
-            yield np.where(unknown, np.where(half, LEAST_FRACTION, MOST_FRACTION), known)
+    users = len(population.users)
+    digits = next(each for each in count() if comb(each, each // 2) >= users)
+    own = list(islice(combinations(range(digits), digits // 2), users))
+    for digit in range(digits):
+        low = np.array([digit in each for each in own])[user]
+        yield np.where(unknown, np.where(low, LEAST_FRACTION, MOST_FRACTION), known)
 
 
 class _Runs(NamedTuple):
