@@ -97,9 +97,10 @@ def check(*, target: Target, form: Form) -> None:
     3 errors found.
     """  # noqa: D301 - the backspace keeps click from filling the lines
     from walras_cli.cluster.connection import connected
+    from walras_cli.cluster.dumped import cluster_of
     from walras_cli.output import show
 
-    with connected(target) as cluster:
+    with connected(target, cluster_of) as cluster:
         seen = seen_of(cluster, "" if target.everywhere else cluster.namespace)
     found = tuple(findings(seen))
     show(CheckPage(found, tuple(seen.withheld)), form)

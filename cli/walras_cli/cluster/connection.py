@@ -15,7 +15,7 @@ from walras_service.failures import BadInput, Failure
 from walras_service.kinds import OURS, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kubernetes.client import Configuration
 
@@ -202,15 +202,17 @@ def require_namespace(cluster: Cluster, namespace: str) -> None:
 
 
 @contextmanager
-def connected(target: Target) -> Iterator[Cluster]:
+def connected(target: Target, find: Callable[[Target], Cluster] = connect) -> Iterator[Cluster]:
     """Connect to the cluster that is meant.
+
+    Args:
+        target: Kubeconfig, context and namespace from the command line.
+        find: Finds the cluster.
 
     Raises:
         Failure: it cannot be asked, with what the API server says and the way out.
     """
-    from walras_cli.cluster.dumped import DumpedCluster
-
     try:
-        yield DumpedCluster(target) if target.files else connect(target)
+        yield find(target)
     except ApiError as error:
         raise Failure(str(error)) from error

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from walras_api.cluster import group_of
-from walras_cli.cluster.connection import Cluster, Document
+from walras_cli.cluster.connection import Cluster, Document, connect
 from walras_cli.documents import InputError, read
 from walras_service.api_errors import ApiError
 from walras_service.failures import BadInput
@@ -87,6 +87,16 @@ class DumpedCluster(Cluster):
                 _holds(_field(each, key), *wanted) for key, *wanted in fields
             ):
                 yield each
+
+
+def cluster_of(target: Target) -> Cluster:
+    """Return the cluster that is meant: in files, or a live one.
+
+    Raises:
+        BadInput: The files cannot be used, or there is no such kubeconfig or context.
+        Failure: This is a pod without a ServiceAccount.
+    """
+    return DumpedCluster(target) if target.files else connect(target)
 
 
 def _documents_of(files: Sequence[Path]) -> list[Document]:

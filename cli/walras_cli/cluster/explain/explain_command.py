@@ -47,16 +47,17 @@ def explain(*, kind: Kind, name: str | None, target: Target, form: Form) -> None
     Exit codes: 0 success, 1 the cluster cannot be read, 2 the object does not exist.
     """  # noqa: D301 - the backspace keeps click from filling the lines
     from walras_cli.cluster.connection import connected
+    from walras_cli.cluster.dumped import cluster_of
     from walras_cli.cluster.explain.pages import cluster_page_of, page_of
     from walras_cli.output import show
 
     if kind == "cluster":
         if name is not None:
             raise BadInput("walras explain cluster takes no NAME; drop it")
-        with connected(target) as cluster:
+        with connected(target, cluster_of) as cluster:
             show(cluster_page_of(cluster), form)
         return
     if name is None:
         raise click.UsageError(f"name the {kind} to explain: walras explain {kind} NAME")
-    with connected(target) as cluster:
+    with connected(target, cluster_of) as cluster:
         show(page_of(cluster, kind, name), form)

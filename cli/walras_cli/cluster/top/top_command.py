@@ -96,10 +96,11 @@ def top(
         )
 
     from walras_cli.cluster.connection import connected
+    from walras_cli.cluster.dumped import cluster_of
     from walras_cli.cluster.top.page import TableOptions
     from walras_cli.output import show, watch_it
 
-    with connected(target) as cluster:
+    with connected(target, cluster_of) as cluster:
         namespace = "" if target.everywhere else cluster.namespace
         options = TableOptions(what, namespace, selector, sort_by)
         if watch:
