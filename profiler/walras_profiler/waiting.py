@@ -59,9 +59,14 @@ class Thread(NamedTuple):
 
 @dataclass(slots=True)
 class WaitingTimes:
-    """Sums over the looks at a program on some CPUs; give it each look, then ask for `unwaited`."""
+    """Sums over the looks at a program on some CPUs; give it each look, then ask for `unwaited`.
+
+    Attributes:
+        started: Time at which the program started, in seconds.
+    """
 
     cpus: int
+    started: float
     _before: dict[int, Thread] = field(default_factory=dict)
     _time: float | None = None
     _ran: float = 0.0
@@ -80,23 +85,22 @@ class WaitingTimes:
             threads: All threads of the program, by their ID.
         """
         before, self._before = self._before, threads
-        last, self._time = self._time, now
-        if last is None:
-            return
-        ran = 0.0
+        last, self._time = self._last, now
+        ran, awake = 0.0, 0.0
         for thread, each in threads.items():
             known = before.get(thread, Thread(0.0, 0.0, could_run=False))
             ran += max(each.ran - known.ran, 0.0)
             waited = max(each.waited - known.waited, 0.0)
             self._waits[thread] = self._waits.get(thread, 0.0) + waited
             self._waited += waited
+            awake = max(awake, max(each.ran - known.ran, 0.0) + waited)
         earlier = {thread for thread, each in before.items() if each.could_run}
         later = {thread for thread, each in threads.items() if each.could_run}
-        if not earlier and not later and ran < (now - last) / 2:
-            self._idle += now - last
+        if not earlier & later:
+            self._idle += max(now - last - awake, 0.0)
+        if not earlier and not later:
             self._waits.clear()
             self._ahead.clear()
-            return
         self._note_fellows(earlier, later)
         running = max((len(earlier) + len(later)) / 2, 1.0)
         self._ran += ran
@@ -107,6 +111,11 @@ class WaitingTimes:
             for thread, left in self._ahead.items()
             if left > ran / running
         }
+
+    @property
+    def _last(self) -> float:
+        """Time of the last look, or of the start."""
+        return self.started if self._time is None else self._time
 
     def _note_fellows(self, earlier: set[int], later: set[int]) -> None:
         """Note by how much each thread that has stopped waited less than those that go on."""
@@ -127,11 +136,15 @@ class WaitingTimes:
         """
         if self._ran < LEAST_SEEN * cpu_seconds or not self._ran:
             return None
+        idle = self._idle
+        if not any(each.could_run for each in self._before.values()):
+            unseen = self.started + seconds - self._last
+            idle += max(unseen - max(cpu_seconds - self._ran, 0.0), 0.0)
         if self._waited <= LEAST_WAIT * self._ran:
-            return Unwaited(max(seconds - self._idle, 0.0), min(self._idle, seconds), 0.0)
+            return Unwaited(max(seconds - idle, 0.0), min(idle, seconds), 0.0)
         whole = max(cpu_seconds / self._ran, 1.0)
         error = (self._alone - self._busy) / 2 * whole
-        return Unwaited((self._alone + self._busy) / 2 * whole, self._idle, error)
+        return Unwaited((self._alone + self._busy) / 2 * whole, idle, error)
 
 
 class Watch:
@@ -139,7 +152,7 @@ class Watch:
 
     def __init__(self, pid: int, cpus: int) -> None:
         self._pid = pid
-        self._times = WaitingTimes(cpus)
+        self._times = WaitingTimes(cpus, time.monotonic())
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look, name=f"waits-{pid}", daemon=True)
         self._thread.start()
