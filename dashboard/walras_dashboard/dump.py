@@ -23,7 +23,7 @@ from walras_api.parse import ResourceError, parse_allocation, parse_object
 from walras_cli.documents import InputError, read
 from walras_cli.local import course
 from walras_cli.what_if.documents import default_market, sorted_by_kind
-from walras_dashboard.session import FIELDS, SessionSample
+from walras_dashboard.samples import FIELDS, FigureSample
 from walras_dashboard.state import MarketState, Moved, Origin
 from walras_operator.decide.decision import decide
 from walras_operator.decide.world import Reference, World
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from walras_api.cluster import Pod
     from walras_cli.documents import Located
-    from walras_dashboard.session import Kind
+    from walras_dashboard.samples import Kind
     from walras_operator.decide.world import Writes
 
 Document = dict[str, Any]
@@ -148,13 +148,13 @@ def dump_of(located: Sequence[Located[Any]], names: str, now: datetime) -> Dump:
     return Dump(state, world)
 
 
-def _sample(of: course.CourseSample) -> SessionSample:
+def _sample(of: course.CourseSample) -> FigureSample:
     kinds_: Mapping[Kind, Mapping[str, course.Figures]] = {
         "user": of.user,
         "job": of.job,
         "node": of.node,
     }
-    return SessionSample(
+    return FigureSample(
         of.time,
         {
             kind: {

@@ -11,7 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from walras_dashboard.models import FigureSeries, RecordedFigures
-from walras_dashboard.session import FIELDS, MOST_JOBS
+from walras_dashboard.samples import FIELDS
+from walras_dashboard.session import MOST_JOBS
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from walras.outcome.history import History
-    from walras_dashboard.session import Kind, SessionSample
+    from walras_dashboard.samples import FigureSample, Kind
     from walras_dashboard.viewers import Viewer
 
 MOST_USERS = 30
@@ -68,7 +69,7 @@ def history_of(
 
 
 def of_course(
-    course: Sequence[SessionSample],
+    course: Sequence[FigureSample],
     kind: Literal["user", "job", "node", "cluster"],
     name: str,
     since: int,
@@ -174,14 +175,14 @@ def _values(history: RecordedFigures, name: str, unit: str) -> Iterable[float | 
     return [None] * len(history.times)
 
 
-def in_steps(samples: Sequence[SessionSample], step: int) -> list[SessionSample]:
+def in_steps(samples: Sequence[FigureSample], step: int) -> list[FigureSample]:
     """Return the last sample in each step (pure)."""
     last = {int(each.time // step): each for each in samples}
     return list(last.values())
 
 
 def of_session(
-    samples: Sequence[SessionSample],
+    samples: Sequence[FigureSample],
     kind: Literal["user", "job", "node", "cluster"],
     name: str,
     step: int,
@@ -203,7 +204,7 @@ def of_session(
     )
 
 
-def _of_one(samples: Sequence[SessionSample], kind: Kind, name: str) -> Iterator[FigureSeries]:
+def _of_one(samples: Sequence[FigureSample], kind: Kind, name: str) -> Iterator[FigureSeries]:
     rows = [each.figures[kind].get(name) for each in samples]
     if all(row is None for row in rows):
         return
@@ -213,7 +214,7 @@ def _of_one(samples: Sequence[SessionSample], kind: Kind, name: str) -> Iterator
 
 
 def _of_cluster(
-    samples: Sequence[SessionSample], without: Collection[str]
+    samples: Sequence[FigureSample], without: Collection[str]
 ) -> Iterator[FigureSeries]:
     """Yield the cores that users hold and their credits, and the prices of nodes."""
     users = _largest(samples, "user", "held", MOST_USERS, without)
@@ -228,7 +229,7 @@ def _of_cluster(
 
 
 def _largest(
-    samples: Sequence[SessionSample],
+    samples: Sequence[FigureSample],
     kind: Kind,
     field: str,
     most: int,
@@ -246,7 +247,7 @@ def _largest(
     return sorted(sums, key=lambda name: (-sums[name], name))[:most]
 
 
-def _series(samples: Sequence[SessionSample], kind: Kind, name: str, field: str) -> FigureSeries:
+def _series(samples: Sequence[FigureSample], kind: Kind, name: str, field: str) -> FigureSeries:
     fields = [each for each, _ in FIELDS[kind]]
     index = fields.index(field)
     unit = FIELDS[kind][index][1]

@@ -7,60 +7,28 @@ second one is dropped, so that the first is kept for as long as the server runs.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from walras_dashboard.samples import FigureSample
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from walras_dashboard.models import UserSummary
+    from walras_dashboard.samples import Figures
     from walras_dashboard.views import Views
-
-Kind = Literal["user", "job", "node"]
-
-FIELDS: Mapping[Kind, tuple[tuple[str, str], ...]] = {
-    "user": (
-        ("entitled", "cores"),
-        ("bought", "cores"),
-        ("held", "cores"),
-        ("used", "cores"),
-        ("lent", "cores"),
-        ("borrowed", "cores"),
-        ("credits", "credits"),
-        ("price", "price"),
-    ),
-    "job": (
-        ("held", "cores"),
-        ("bought", "cores"),
-        ("used", "cores"),
-        ("price", "price"),
-        ("speedup", "speedup"),
-    ),
-    "node": (("price", "price"), ("sold", "cores")),
-}
-"""Figures that are kept, with their units."""
 
 LEAST_SECONDS = 10.0
 MOST_SAMPLES = 720
 MOST_JOBS = 2_000
 """Jobs above which their figures are not kept: they would take hundreds of megabytes."""
 
-Figures = tuple[float | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SessionSample:
-    """Figures at one time, by kind and name."""
-
-    time: float
-    figures: Mapping[Kind, Mapping[str, Figures]]
-
 
 class Session:
     """The samples; it may be used by several threads at once."""
 
     def __init__(self) -> None:
-        self._samples: list[SessionSample] = []
+        self._samples: list[FigureSample] = []
         self._spacing = LEAST_SECONDS
         self._lock = threading.Lock()
 
@@ -79,16 +47,16 @@ class Session:
                 del self._samples[1::2]
                 self._spacing *= 2
 
-    def samples(self, since: float) -> Sequence[SessionSample]:
+    def samples(self, since: float) -> Sequence[FigureSample]:
         """Return the samples from a time on."""
         with self._lock:
             return [each for each in self._samples if each.time >= since]
 
 
-def sample_of(time: float, views: Views) -> SessionSample:
+def sample_of(time: float, views: Views) -> FigureSample:
     """Return what is seen as a sample (pure)."""
     overview, rows = views.overview, views.job_rows
-    return SessionSample(
+    return FigureSample(
         time,
         {
             "user": {each.name: _of_user(each) for each in overview.users},

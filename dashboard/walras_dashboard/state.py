@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras_api.speedup_profile import SpeedupProfile
-    from walras_dashboard.session import SessionSample
+    from walras_dashboard.samples import FigureSample
 
 ProfileKey = tuple[str, str]
 
@@ -66,5 +66,5 @@ class MarketState:
     profiles: Mapping[ProfileKey, SpeedupProfile] = field(default_factory=dict)
     moved: Mapping[str, tuple[Moved, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    course: tuple[SessionSample, ...] = ()
+    course: tuple[FigureSample, ...] = ()
     events: tuple[Moved, ...] = ()

@@ -17,8 +17,8 @@ from walras.outcome.history import (
 )
 from walras_dashboard.dump import Dump
 from walras_dashboard.figure_history import history_of, of_course, of_session
-from walras_dashboard.session import FIELDS as SESSION_FIELDS
-from walras_dashboard.session import SessionSample
+from walras_dashboard.samples import FIELDS as SESSION_FIELDS
+from walras_dashboard.samples import FigureSample
 from walras_dashboard.viewers import Viewer
 from walras_service.api_errors import ApiError
 
@@ -89,10 +89,10 @@ def test_a_record_that_cannot_be_read_is_said_and_the_session_shown() -> None:
     assert "https://cluster: does not answer" in found.notes
 
 
-def sample(at: float, **held: float) -> SessionSample:
+def sample(at: float, **held: float) -> FigureSample:
     rest = [None] * (len(SESSION_FIELDS["user"]) - 3)
     users = {name: (1.0, 1.0, cores, *rest) for name, cores in held.items()}
-    return SessionSample(at, {"user": users, "job": {}, "node": {}})
+    return FigureSample(at, {"user": users, "job": {}, "node": {}})
 
 
 def test_the_cluster_has_its_largest_users_first_and_no_parents() -> None:
