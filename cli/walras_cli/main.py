@@ -95,7 +95,7 @@ def main() -> None:
     speed work up most.
 
     Commands need extras of the package, such as pip install 'walras[what-if]': cli (check, explain,
-    report, top), what-if, profiler (local, profile), dashboard, studies (simulate).
+    report, top), what-if, profiler (local, profile), dashboard, studies.
     """
 
 
