@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -73,13 +74,14 @@ def test_a_plain_install_of_the_wheel_names_the_extras() -> None:
         done = walras(*command, without=EVERY_EXTRA)
         assert done.returncode == 1
         name, extra = command[0], EXTRAS[command[0]]
-        assert done.stderr.startswith(f"walras: walras {name} needs rich, which is not installed")
+        assert re.match(rf"walras: walras {name} needs \w+, which is not installed", done.stderr)
         assert f"pip install 'walras[{extra}]'" in done.stderr
         assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["top", "check", "report"])
-def test_commands_on_a_cluster_need_none(command: str) -> None:
-    done = walras(command, "--kubeconfig", "/nowhere")
+def test_commands_on_a_cluster_need_the_extra_cli_alone(command: str) -> None:
+    others = tuple(each for each in EXTRA if each != "numpy")
+    done = walras(command, "--kubeconfig", "/nowhere", without=others)
     assert done.returncode == 2
     assert "the kubeconfig does not exist" in done.stderr
