@@ -369,7 +369,7 @@ class Cgroups:
         return step + 1
 
 journal = Journal.open(Path(sys.argv[1]), Path(sys.argv[2]))
-settings = [CgroupFile("cpuset", f"/group{number}", "cpuset.cpus") for number in range(200)]
+settings = [CgroupFile("cpu", f"/group{number}", "cpu.weight") for number in range(200)]
 for step in range(int(sys.argv[3]), 1_000_000):
     print(step, flush=True)
     if step % 2:
