@@ -60,6 +60,12 @@ def read_process(pid: int) -> Process | None:
     )
 
 
+def is_current(process: Process) -> bool:
+    """Whether the PID of a process is still its own."""
+    now = read_process(process.pid)
+    return now is not None and now.start == process.start
+
+
 def processes() -> Iterator[Process]:
     """Read all processes that are visible to this one."""
     for entry in os.listdir("/proc"):  # noqa: PTH208 - thousands of names, every second
@@ -107,6 +113,18 @@ def has_variable(pid: int, assignment: bytes) -> bool:
         settled = not _is_in_exec(pid)
         if not settled:
             time.sleep(_EXEC_PAUSE_SECONDS)
+
+
+def is_in_cgroup(pid: int, group: str) -> bool:
+    """Whether a process is in a cgroup or below it.
+
+    Args:
+        pid: Process ID.
+        group: End of the group's path, such as ``/walras-1/job-a``; the hierarchy's mount can begin
+            below the root, of which the kernel counts.
+    """
+    sought = f"{group}/".encode()
+    return any(sought in line + b"/" for line in _read(f"/proc/{pid}/cgroup").splitlines())
 
 
 def _is_in_exec(pid: int) -> bool:

@@ -105,9 +105,51 @@ def kill_all(resources: RunResources) -> int:
     found = set(cgroup_members(resources.cgroup)) | set(marked_or_in_session(resources))
     found.discard(os.getpid())
     for pid in found:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+        kill_if(pid, lambda pid: belongs(pid, resources))
     return len(found)
+
+
+def kill_if(pid: int, is_meant: Callable[[int], bool]) -> None:
+    """Send SIGKILL to the process with a PID, if it is one that is meant.
+
+    This program cannot import `walras_agent.local.killing`, which does the same: a pidfd, where the
+    kernel has them, holds on to the process meanwhile, so that the signal reaches nobody else.
+    """
+    with contextlib.suppress(ProcessLookupError, PermissionError), contextlib.ExitStack() as held:
+        handle = pidfd(pid)
+        if handle is not None:
+            held.callback(os.close, handle)
+        if not is_meant(pid):
+            return
+        if handle is None:
+            os.kill(pid, signal.SIGKILL)
+        else:
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+
+
+def pidfd(pid: int) -> int | None:
+    """Return a pidfd of a process, or None where there are none.
+
+    Raises:
+        ProcessLookupError: The process has ended.
+    """
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except (AttributeError, OSError):
+        return None
+
+
+def belongs(pid: int, resources: RunResources) -> bool:
+    """Return whether a process is in the run's cgroup or a session of it, or has its marker."""
+    try:
+        groups = (PROC / str(pid) / "cgroup").read_text(errors="replace").splitlines()
+    except OSError:
+        groups = []
+    return any(resources.cgroup in line.split("/") for line in groups) or is_marked_or_in_session(
+        pid, resources
+    )
 
 
 def marked_or_in_session(resources: RunResources) -> Iterator[int]:
@@ -115,13 +157,21 @@ def marked_or_in_session(resources: RunResources) -> Iterator[int]:
     stale = [pid for pid, started in resources.sessions.items() if is_reused(pid, started)]
     for pid in stale:
         del resources.sessions[pid]
-    for entry in PROC.iterdir():
-        if not entry.name.isdigit() or (stat := stat_fields(int(entry.name))) is None:
-            continue
-        if stat[_STATE] not in _DEAD and (
-            int(stat[_SESSION]) in resources.sessions or has_marker(entry, resources.marker)
-        ):
-            yield int(entry.name)
+    pids = (int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit())
+    yield from (pid for pid in pids if is_marked_or_in_session(pid, resources))
+
+
+def is_marked_or_in_session(pid: int, resources: RunResources) -> bool:
+    """Return whether a process lives and has the run's marker or belongs to one of its sessions."""
+    stat = stat_fields(pid)
+    return (
+        stat is not None
+        and stat[_STATE] not in _DEAD
+        and (
+            int(stat[_SESSION]) in resources.sessions
+            or has_marker(PROC / str(pid), resources.marker)
+        )
+    )
 
 
 def is_reused(pid: int, started: int) -> bool:

@@ -411,6 +411,48 @@ def test_by_affinity_a_thread_that_breaks_out_is_brought_back(start: Start) -> N
     assert cpus_of_threads(pid) == {FIRST}
 
 
+DETACHES = """
+import os, time
+if os.fork() == 0:
+    if {new_session}:
+        os.setsid()
+    if os.fork() > 0:
+        os._exit(0)
+    print(os.getpid(), flush=True)
+    os.execve("/bin/sleep", ["sleep", "60"], {environment})
+os.wait()
+print("ended", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("new_session", "environment", "outlives"),
+    [(True, "{}", True), (True, "os.environ", False), (False, "{}", False)],
+    ids=["neither", "environment", "session"],
+)
+def test_by_affinity_only_what_keeps_neither_session_nor_environment_outlives_its_job(
+    start: Start, new_session: bool, environment: str, outlives: bool
+) -> None:
+    """What docs/local-run.md promises, and what it does not."""
+    job = open_placer(run_id(), "affinity").open("default.forks")
+    code = DETACHES.format(new_session=new_session, environment=environment)
+    process = start(job, code, BOTH)
+    assert process.stdout is not None
+    told = {process.stdout.readline().strip(), process.stdout.readline().strip()}
+    (detached,) = map(int, told - {"ended"})
+    command = Path(f"/proc/{detached}/cmdline")
+    try:
+        assert eventually(lambda: command.read_bytes().startswith(b"sleep"))
+
+        job.close()
+
+        assert is_alive(detached) == outlives
+    finally:
+        if is_alive(detached):
+            os.kill(detached, signal.SIGKILL)
+
+
 @pytest.mark.parametrize(
     ("shares", "nice"),
     [(262_144, 0), (1024, 0), (921, 0), (911, 1), (512, 3), (256, 6), (102, 10), (20, 18), (2, 19)],

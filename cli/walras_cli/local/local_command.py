@@ -107,7 +107,8 @@ def run(
       walras local run market.yaml profiles.yaml
 
     Exit codes: 0 all jobs succeeded, 1 a job or its profiling failed, 2 invalid input,
-    130 interrupted. No process or cgroup of a job is left behind in any case.
+    130 interrupted. No process or cgroup of a job is left behind in any case, except, with CPU
+    affinity, a process that has left its parent, session and environment at once.
     """  # noqa: D301 - the backspace keeps click from filling the lines
     from walras_agent.local.placement import PlacementError
     from walras_cli.documents import InputError

@@ -19,11 +19,13 @@ import os
 import signal
 import time
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from walras_agent import procfs
 from walras_agent.cpuset import CpuSet
+from walras_agent.local.killing import kill_if
 from walras_agent.local.processes import JobProcesses
 from walras_agent.local.runs import PlacementError, Run, container_of, marker
 from walras_agent.moves import CPUS
@@ -224,11 +226,12 @@ class _Job:
         deadline = time.monotonic() + _KILL_SECONDS
         while True:
             members = self._processes.scan()
-            groups = [-group for group in self._processes.groups]
-            for target in (*groups, *(process.pid for process in members)):
+            for group in self._processes.groups:
                 # It may have ended, or belong to another user: the next scan shows.
                 with suppress(ProcessLookupError, PermissionError):
-                    os.kill(target, signal.SIGKILL)
+                    os.killpg(group, signal.SIGKILL)
+            for process in members:
+                kill_if(process.pid, partial(procfs.is_current, process))
             if not members:
                 return
             if time.monotonic() > deadline:

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from walras_agent import procfs
 from walras_agent.cpuset import CpuSet
 from walras_agent.local.hierarchies import Hierarchy, read_hierarchies
+from walras_agent.local.killing import kill_if
 from walras_agent.local.runs import PREFIX, PlacementError, Run, container_of, is_over
 from walras_agent.tree import (
     CONTROLLERS,
@@ -124,9 +126,7 @@ class KernelGroups(CgroupTree):
                 )
             with self._frozen(group):
                 for pid in self.pids(group):
-                    # It may have ended, or belong to another user, which the error above reports.
-                    with suppress(ProcessLookupError, PermissionError):
-                        os.kill(pid, signal.SIGKILL)
+                    kill_if(pid, partial(procfs.is_in_cgroup, pid, group))
             time.sleep(_PAUSE_SECONDS)
 
     def remove(self, group: str) -> None:
