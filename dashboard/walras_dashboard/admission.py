@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -20,10 +21,45 @@ if TYPE_CHECKING:
 CHECKS = 8
 """Viewers that the API server is asked about at a time, by threads that do nothing else."""
 
+MOST_WAITING = 64
+"""Requests that wait for these checks: even without a token, anybody can ask again and again."""
+
+
+class Checks:
+    """Learns who makes requests that are not known yet; few wait for it, and the rest is refused.
+
+    Args:
+        viewers: Viewers who may ask.
+    """
+
+    def __init__(self, viewers: Viewers) -> None:
+        self._viewers = viewers
+        self._threads = ThreadPoolExecutor(CHECKS, "viewers")
+        self._unanswered = 0
+
+    async def viewer(self, request: Request) -> Viewer:
+        """Return who asks.
+
+        Raises:
+            HTTPException: Too many requests wait already (503).
+            UnauthenticatedError: The request does not say who asks.
+            ApiError: The API server does not know the viewer, or there are too many viewers.
+        """
+        if self._unanswered >= CHECKS + MOST_WAITING:
+            raise HTTPException(
+                503, "too many viewers wait for the API server to know them; try again in a second"
+            )
+        self._unanswered += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, self._viewers.viewer, request)
+        finally:
+            self._unanswered -= 1
+
 
 def routes_for(viewers: Viewers) -> type[APIRoute]:
     """Return the class of routes that learn who asks before they read or check a request."""
-    checks = ThreadPoolExecutor(CHECKS, "viewers")
+    checks = Checks(viewers)
 
     class ViewerRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -32,8 +68,7 @@ def routes_for(viewers: Viewers) -> type[APIRoute]:
             async def answer_viewer(request: Request) -> Response:
                 viewer = viewers.known(request)
                 if viewer is None:  # whoever is known already waits for nobody who is not
-                    loop = asyncio.get_running_loop()
-                    viewer = await loop.run_in_executor(checks, viewers.viewer, request)
+                    viewer = await checks.viewer(request)
                 request.state.viewer = viewer
                 async with viewer.limit.place():
                     return await answer(request)

@@ -245,7 +245,11 @@ def _explain_failures(app: FastAPI) -> None:
         return _problem(error.status_code, str(error.detail))
 
 
-_HEADERS = {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "1"}}
+_HEADERS = {
+    401: {"www-authenticate": "Bearer"},
+    429: {"retry-after": "1"},
+    503: {"retry-after": "1"},
+}
 
 
 def _problem(status: int, text: str) -> JSONResponse:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from walras_dashboard import admission
 from walras_dashboard.app import PREFIX, make_app
 from walras_dashboard.limits import AT_ONCE, MOST_WAITING
-from walras_dashboard.viewers import Viewer
+from walras_dashboard.viewers import UnauthenticatedError, Viewer
 from walras_service.failures import Failure
 
 if TYPE_CHECKING:
@@ -88,5 +89,56 @@ def test_probes_and_others_are_answered_while_a_viewer_waits() -> None:
                 await _beside_slow_requests(client, slow)
             finally:
                 slow.go.set()
+
+    asyncio.run(asking())
+
+
+class _OneKnown:
+    """Viewers of whom one is known; to learn that nobody knows the others takes long."""
+
+    def __init__(self, source: _Slow) -> None:
+        self._known = Viewer(source)
+        self.go, self.asked = threading.Event(), list[str]()
+
+    def known(self, request: Request) -> Viewer | None:
+        return self._known if request.headers["authorization"] == "known" else None
+
+    def viewer(self, request: Request) -> Viewer:
+        assert self.go.wait(PATIENCE)
+        self.asked.append(request.headers["authorization"])
+        raise UnauthenticatedError("nobody knows this token")
+
+    def is_current(self, viewer: Viewer, request: Request) -> bool:
+        return viewer is self.known(request)
+
+
+async def _beside_unknown_tokens(client: httpx.AsyncClient, viewers: _OneKnown) -> None:
+    room, beyond = admission.CHECKS + admission.MOST_WAITING, 10
+    asked = [asyncio.create_task(_asked_by(client, f"new-{n}")) for n in range(room + beyond)]
+    ended = asyncio.as_completed(asked, timeout=PATIENCE)
+    for _ in range(beyond):
+        refused = await next(ended)
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"] == "1"
+        assert "too many viewers wait" in refused.json()["error"]
+    assert (await asyncio.wait_for(_asked_by(client, "known"), PATIENCE)).status_code == 403
+    viewers.go.set()
+    assert {(await each).status_code for each in ended} == {401}
+    assert len(viewers.asked) == room
+    assert (await _asked_by(client, "later")).status_code == 401
+
+
+def test_unknown_tokens_wait_in_a_line_that_has_an_end() -> None:
+    known = _Slow()
+    known.go.set()
+    viewers = _OneKnown(known)
+    transport = httpx.ASGITransport(app=make_app(viewers))
+
+    async def asking() -> None:
+        async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as client:
+            try:
+                await _beside_unknown_tokens(client, viewers)
+            finally:
+                viewers.go.set()
 
     asyncio.run(asking())
