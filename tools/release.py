@@ -5,8 +5,9 @@
     python tools/release.py push REGISTRY   push images and chart, for this machine's architecture
     python tools/release.py index REGISTRY ARCHITECTURE...   join pushed images in one index each
 
-All files are in build/release; `index` adds images.txt, with the digest of each image, to sign. To
-push takes PyYAML alone, so that it can be done where no other package's code has run.
+All files are in build/release; `index` adds images.txt, with the digest of each image, to sign, and
+digests.yaml, values of the chart that pin these. To push takes PyYAML alone, so that it can be done
+where no other package's code has run.
 """
 
 from __future__ import annotations
@@ -142,6 +143,20 @@ def join(registry: str, architectures: list[str]) -> None:
         named.append(f"{registry}/walras-{target}@{digest.read_text().strip()}\n")
         digest.unlink()
     (OUT / "images.txt").write_text("".join(named))
+    (OUT / "digests.yaml").write_text(pinning(named))
+
+
+def pinning(images: list[str]) -> str:
+    """Return the chart's values that name images by their digests, as YAML.
+
+    Args:
+        images: References to images, such as ``registry/walras-agent@sha256:...``.
+    """
+    found = {}
+    for image in images:
+        name, _, digest = image.strip().partition("@")
+        found[name.rpartition("/walras-")[2]] = {"digest": digest}
+    return yaml.safe_dump({"image": found})
 
 
 def current_version() -> str:

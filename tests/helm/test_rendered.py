@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import kubernetes_validate
@@ -310,3 +312,22 @@ def test_the_rights_of_a_hook_go_with_its_job_also_if_that_fails() -> None:
         if policy in annotations and each["kind"] != "Pod":
             kept = "hook-failed" not in annotations[policy]
             assert kept == (each["kind"] == "Job"), each["metadata"]["name"]
+
+
+def test_the_values_of_a_release_name_every_image_by_its_digest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    digests = {
+        part: f"sha256:{number:064}"
+        for number, part in enumerate(("operator", "agent", "dashboard"))
+    }
+    lines = [f"host:5000/team/walras-{part}@{digest}\n" for part, digest in digests.items()]
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    values = yaml.safe_load(import_module("release").pinning(lines))
+    values["image"]["registry"] = "host:5000/team"
+    values["dashboard"] = {"enabled": True}
+
+    text = yaml.safe_dump_all(rendered(values, NEW))
+
+    named = re.findall(r"^ *-? *image: (.*)", text, re.MULTILINE)
+    assert {f"{each}\n" for each in named} == set(lines)

@@ -157,7 +157,7 @@ def test_the_checksums_are_those_of_all_files(made: str) -> None:
     lines = (OUT / "SHA256SUMS").read_text().splitlines()
     listed = {line.split()[1]: line.split()[0] for line in lines}
     there = {each.name for each in OUT.iterdir() if not each.name.startswith(".")}
-    assert there == {*listed, "SHA256SUMS"}
+    assert there == {*listed, "SHA256SUMS", "images.txt", "digests.yaml"}
     for name, digest in listed.items():
         assert hashlib.sha256((OUT / name).read_bytes()).hexdigest() == digest
     assert (OUT / "notes.md").read_text().startswith("### ")
@@ -206,15 +206,21 @@ def test_the_chart_of_the_registry_names_images_that_are_there(made: str) -> Non
     )
     chart = f"oci://{REGISTRY}/charts/walras"
     where = (chart, "--version", made, "--plain-http")
-    rendered = run(helm, "template", "walras", *where, "--namespace", "walras-system")
-    images = {
-        container["image"]
-        for each in yaml.safe_load_all(rendered)
-        if each and each["kind"] in {"Deployment", "DaemonSet"}
-        for container in each["spec"]["template"]["spec"]["containers"]
-    }
+    on = ("--set", "dashboard.enabled=true")
+
+    def images_of(*options: object) -> set[str]:
+        return {
+            container["image"]
+            for each in yaml.safe_load_all(run(helm, "template", "walras", *where, *on, *options))
+            if each and each["kind"] in {"Deployment", "DaemonSet"}
+            for container in each["spec"]["template"]["spec"]["containers"]
+        }
+
     parts = ("operator", "agent", "dashboard")
+    images = images_of()
     assert images == {f"{REGISTRY}/walras-{each}:{made}" for each in parts}
+    pinned = set((OUT / "images.txt").read_text().split())
+    assert images_of("-f", OUT / "digests.yaml") == pinned
     for image in images:
         host, _, path = image.partition("/")
         name, _, tag = path.partition(":")
