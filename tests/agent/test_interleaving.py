@@ -12,7 +12,9 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from itertools import product
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 import pytest
@@ -24,7 +26,6 @@ from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
 
 Version = Literal[1, 2]
@@ -146,15 +147,23 @@ def moments_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Interl
 
 @pytest.fixture
 def history(
-    tmp_path: Path, moments_of_the_disk: list[InterleavedKernel]
-) -> Callable[[Version, str], History]:
-    def begin(version: Version, pods: str) -> History:
-        (tmp_path / "journal").unlink(missing_ok=True)
-        begun = History(tmp_path, version, pods)
-        moments_of_the_disk[:] = [begun.kernel]
-        return begun
+    moments_of_the_disk: list[InterleavedKernel],
+) -> Iterator[Callable[[Version, str], History]]:
+    """Return a function that begins a history; the journal is in memory, where there is a folder.
 
-    return begin
+    A disk takes milliseconds to replace a file, more than all else that an agent does in a pass.
+    """
+    memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
+    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        folder = Path(name)
+
+        def begin(version: Version, pods: str) -> History:
+            (folder / "journal").unlink(missing_ok=True)
+            begun = History(folder, version, pods)
+            moments_of_the_disk[:] = [begun.kernel]
+            return begun
+
+        yield begin
 
 
 def judged_at_random(
