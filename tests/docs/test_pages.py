@@ -70,7 +70,7 @@ RUN = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 """A block of commands that tests/e2e/test_guides.py runs on a real node."""
 
 
-@pytest.mark.parametrize("guide", ["install.md", "tutorial.md"])
+@pytest.mark.parametrize("guide", ["install.md", "tutorial.md", "quickstart.md"])
 def test_commands_that_are_run_on_a_node_name_no_placeholder(guide: str) -> None:
     blocks = RUN.findall((ROOT / "docs" / guide).read_text())
     assert blocks
