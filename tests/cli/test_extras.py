@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -85,3 +86,53 @@ def test_commands_on_a_cluster_need_the_extra_cli_alone(command: str) -> None:
     done = walras(command, "--kubeconfig", "/nowhere", without=others)
     assert done.returncode == 2
     assert "the kubeconfig does not exist" in done.stderr
+
+
+def test_the_ten_lines_of_the_page_need_the_extra_market_alone() -> None:
+    page = (ROOT / "README.md").read_text()
+    code = "\n".join(re.findall(r"^(?:>>>|\.\.\.) ?(.*)$", page, re.MULTILINE))
+    assert "find_equilibrium" in code
+    others = tuple(each for each in EVERY_EXTRA if each != "numpy")
+    hidden = f"import sys\nsys.modules.update(dict.fromkeys({others}))"
+    lines = f"{hidden}\n{code}\nassert result.converged\n"
+    done = subprocess.run(
+        [sys.executable, "-c", lines], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def completing(**variables: str) -> dict[str, str]:
+    """Return an environment in which shells find ``walras``."""
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return os.environ | {"PATH": programs} | variables
+
+
+def test_words_are_completed_after_the_line_of_the_page() -> None:
+    page = (ROOT / "docs" / "cluster-cli.md").read_text()
+    (line,) = re.findall(
+        r'^    (eval "\$\(_WALRAS_COMPLETE=bash_source walras\)")', page, re.MULTILINE
+    )
+    asked = "COMP_WORDS=(walras explain no); COMP_CWORD=2; _walras_completion walras"
+    done = subprocess.run(
+        ["bash", "-c", f"{line}; {asked}; echo ${{COMPREPLY[*]}}"],
+        env=completing(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["node"], done.stderr
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_line_of_another_shell_is_accepted(shell: str) -> None:
+    page = (ROOT / "docs" / "cluster-cli.md").read_text()
+    assert f"_WALRAS_COMPLETE={shell}_source walras" in page
+    done = subprocess.run(
+        ["walras"],
+        env=completing(_WALRAS_COMPLETE=f"{shell}_source"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "_walras_completion" in done.stdout

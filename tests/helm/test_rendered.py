@@ -17,6 +17,7 @@ from chart import CHART, MONITORING, POLICIES, ROOT, events, helm, needs_helm, o
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 pytestmark = [pytest.mark.system, needs_helm]
 
@@ -159,6 +160,27 @@ def test_what_a_cluster_serves_counts_more_than_its_version() -> None:
     assert not of_kind("ValidatingAdmissionPolicy", documents)
     documents = rendered(values, "1.37.0", ["v1/Pod", POLICIES])
     assert of_kind("ValidatingAdmissionPolicy", documents)
+
+
+def test_one_value_sets_the_registry_of_all_images() -> None:
+    values = VARIANTS["everything on"] | {"dashboard": {"enabled": True}}
+    text = yaml.safe_dump_all(rendered(values, apis=apis(NEW)))
+    images = re.findall(r"\bimage: (\S+)/([\w-]+)", text)
+    assert {registry for registry, _ in images} == {"registry.example.com/team"}
+    assert {name for _, name in images} == {"walras-operator", "walras-agent", "walras-dashboard"}
+
+
+@pytest.mark.parametrize("source", ["helm/walras", "walras-0.1.0.tgz"])
+def test_the_chart_is_installed_from_files_as_its_page_says(tmp_path: Path, source: str) -> None:
+    page = (CHART / "README.md").read_text()
+    (options,) = re.findall(rf"^helm install walras {source} (.*)$", page, re.MULTILINE)
+    (tmp_path / "helm").symlink_to(CHART.parent)
+    helm("package", str(CHART), "--destination", str(tmp_path))
+    documents = helm(
+        "install", "walras", source, *options.split(), "--dry-run=client", cwd=tmp_path
+    )
+    (registry,) = re.findall(r"image\.registry=(\S+)", options)
+    assert f"image: {registry}/walras-agent:0.1.0" in documents
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
