@@ -389,6 +389,13 @@ def test_wrong_options_are_told(options: list[str], message: str) -> None:
     assert message in refused("-f", str(DUMPS / "kubeadm.yaml"), *options)
 
 
+@pytest.mark.parametrize("framework", ["cronjob", "job", "jobset", "mpijob", "workflow"])
+def test_a_labelled_workload_without_pods_is_told_what_to_do_next(framework: str) -> None:
+    message = refused("-f", str(EXAMPLES / f"frameworks/{framework}.yaml"), "--cores", "8")
+    assert "no pod with the label walras.dev/job" in message
+    assert "start the labelled workload and run `kubectl get nodes,pods,ns -A -o yaml | " in message
+
+
 @pytest.mark.parametrize("text", ["a: 2", "a: x", "- a", "a: [", "", "a: {b: 1}"])
 def test_wrong_speedups_are_told(text: str, tmp_path: Path) -> None:
     file = tmp_path / "speedups.yaml"

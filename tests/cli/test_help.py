@@ -80,6 +80,27 @@ def test_commands_with_arguments_show_examples() -> None:
         assert "  Examples:\n" in CliRunner().invoke(main, [*words, "--help"]).output
 
 
+@pytest.mark.parametrize(
+    ("kind", "shown", "usage"),
+    [
+        ("job", "which pod could pay for it", "job [OPTIONS] NAME"),
+        ("user", "NAME is that of its Entitlement", "user [OPTIONS] NAME"),
+        ("node", "who holds them, on which CPUs", "node [OPTIONS] NAME"),
+        ("cluster", "how many nodes are worth their price", "cluster [OPTIONS]"),
+    ],
+)
+def test_the_help_on_a_kind_of_explanation_is_its_own(kind: str, shown: str, usage: str) -> None:
+    text = CliRunner().invoke(main, ["explain", kind, "--help"], prog_name="walras").output
+    assert text.startswith(f"Usage: walras explain {usage}\n")
+    assert shown in " ".join(text.split())
+    examples = text.partition("  Examples:\n")[2].partition("\n\n")[0].splitlines()
+    assert len(examples) == 2
+    assert all(each.startswith(f"    walras explain {kind}") for each in examples)
+    assert "--kubeconfig FILE" in text
+    others = {"job", "user", "node", "cluster"} - {kind}
+    assert not any(f"explain {each}" in text for each in others)
+
+
 def test_a_command_of_a_similar_name_is_suggested() -> None:
     done = CliRunner().invoke(main, ["explian"], prog_name="walras")
     assert done.exit_code == 2

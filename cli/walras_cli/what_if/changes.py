@@ -123,7 +123,10 @@ def situation_of_documents(documents: Documents, names: str, cores: int | None) 
     objects = with_jobs_of_labels(documents)
     if not objects.jobs:
         raise WithoutMarketError(
-            f"{names}: contains no MarketJob; add the jobs that share the cores", documents
+            f"{names}: contains no MarketJob, and no pod with the label walras.dev/job to make one "
+            "for; start the labelled workload and run `kubectl get nodes,pods,ns -A -o yaml | "
+            "walras what-if -f -`, or write a MarketJob for it as in examples/cluster/jobs.yaml",
+            documents,
         )
     if cores is not None:
         objects = on_one_node(objects, cores)
