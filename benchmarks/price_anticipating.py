@@ -25,7 +25,7 @@ from walras.mechanisms.price_anticipating._response import largest, swap_machine
 from walras.mechanisms.price_anticipating.market import ShareMarket  # noqa: E402
 from walras.mechanisms.price_anticipating.nash import (  # noqa: E402
     NashEquilibrium,
-    find_nash,
+    find_share_market_equilibrium,
     weight_proportional,
 )
 from walras_studies.proportional_share.optimum import social_optimum  # noqa: E402
@@ -43,7 +43,7 @@ GAP = 1e-3
 def equilibrium(market: ShareMarket) -> NashEquilibrium:
     """Solve a market from its arrays, input checks included."""
     again = ShareMarket(market.budgets, market.weights, market.parallelism, market.reserve)
-    result = find_nash(again, tolerance=GAP)
+    result = find_share_market_equilibrium(again, tolerance=GAP)
     if not result.converged:
         raise RuntimeError(f"gain {result.gain}")
     return result
@@ -131,7 +131,7 @@ def cases() -> Iterator[Case]:
     yield Case(
         "250 users x 100, one round",
         1,
-        partial(find_nash, market, max_iterations=1),
+        partial(find_share_market_equilibrium, market, max_iterations=1),
         "scipy SLSQP",
         partial(in_turn, market, sequential_quadratic, 1),
     )

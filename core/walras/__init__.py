@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from walras.mechanisms.karma.baselines import share_strictly as share_strictly
     from walras.mechanisms.karma.ledger import Ledger as Ledger
     from walras.mechanisms.price_anticipating.market import ShareMarket as ShareMarket
-    from walras.mechanisms.price_anticipating.nash import find_nash as find_nash
+    from walras.mechanisms.price_anticipating.nash import (
+        find_share_market_equilibrium as find_share_market_equilibrium,
+    )
     from walras.numerics.rounding import round_cores as round_cores
 
 _NAMES = {
@@ -68,7 +70,7 @@ _NAMES = {
     "market.plan": "Plan",
     "analysis.plan_quality": "evaluate_plan",
     "mechanisms.price_anticipating.market": "ShareMarket",
-    "mechanisms.price_anticipating.nash": "find_nash",
+    "mechanisms.price_anticipating.nash": "find_share_market_equilibrium",
     "numerics.rounding": "round_cores",
     "market.snapshot": "Entitlement Job MemoryDemand Node Policy Snapshot",
     "division.sale_units": "sell_by_socket",

@@ -16,7 +16,7 @@ from examples import examples
 from share_markets import balanced, population
 from walras.mechanisms.price_anticipating.market import ShareMarket, ShareMarketError
 from walras.mechanisms.price_anticipating.nash import (
-    find_nash,
+    find_share_market_equilibrium,
     weight_proportional,
 )
 from walras_studies.proportional_share.certificate import best_response, certify, proven_gains
@@ -97,7 +97,7 @@ def test_best_response_is_what_a_general_optimiser_finds(seed: int) -> None:
 @given(games())
 def test_equilibria_exist_and_are_found(market: ShareMarket) -> None:
     """Theorem 1; equation 1 is what the certificate measures, from two sides."""
-    result = find_nash(market, tolerance=1e-7, max_iterations=2000)
+    result = find_share_market_equilibrium(market, tolerance=1e-7, max_iterations=2000)
     assert result.converged
     np.testing.assert_allclose(result.bids.sum(axis=1), market.budgets, rtol=1e-12)
     assert (result.bids >= 0).all()
@@ -126,33 +126,35 @@ def test_whoever_bids_on_nothing_of_worth_has_everything_to_gain() -> None:
 
 def test_bounds_hold_for_users_next_to_whom_all_others_vanish() -> None:
     """The rich one's price differs from its own bid in no digit that a float has."""
-    result = find_nash(ShareMarket([1e12, 1e-12], [[1.0, 0.0], [0.0, 1.0]]))
+    result = find_share_market_equilibrium(ShareMarket([1e12, 1e-12], [[1.0, 0.0], [0.0, 1.0]]))
     np.testing.assert_allclose(proven_gains(result), 0, atol=1e-9)
 
 
 def test_a_machine_that_one_user_wants_goes_to_it_for_next_to_nothing() -> None:
     """Section 2: player 2 alone wants machine 2, and without a reserve no bid is its best."""
-    result = find_nash(ShareMarket([1, 1], [[1, 0], [1, 1]]), tolerance=1e-9)
+    result = find_share_market_equilibrium(ShareMarket([1, 1], [[1, 0], [1, 1]]), tolerance=1e-9)
     assert result.converged
     np.testing.assert_allclose(result.shares, [[0.5, 0], [0.5, 1]], atol=1e-5)
     assert 0 < result.bids[1, 1] < 1e-5
-    dear = find_nash(ShareMarket([1, 1], [[1, 0], [1, 1]], reserve=[0.1, 0.1]), tolerance=1e-9)
+    dear = find_share_market_equilibrium(
+        ShareMarket([1, 1], [[1, 0], [1, 1]], reserve=[0.1, 0.1]), tolerance=1e-9
+    )
     assert dear.shares[1, 1] < 0.95
 
 
 @pytest.mark.parametrize("weight", [1e-12, 1e12])
 def test_units_of_weights_and_money_do_not_matter(weight: float) -> None:
     plain = population(20)
-    expected = find_nash(plain, tolerance=1e-6).shares
+    expected = find_share_market_equilibrium(plain, tolerance=1e-6).shares
     scaled = ShareMarket(plain.budgets / weight, plain.weights * weight)
-    found = find_nash(scaled, tolerance=1e-6)
+    found = find_share_market_equilibrium(scaled, tolerance=1e-6)
     assert found.converged
     np.testing.assert_allclose(found.shares, expected, atol=1e-9)
 
 
 def test_rich_and_poor_users_meet_without_losing_digits() -> None:
     weights = np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 1.0]])
-    result = find_nash(ShareMarket([1e12, 1e-12, 1], weights))
+    result = find_share_market_equilibrium(ShareMarket([1e12, 1e-12, 1], weights))
     assert result.converged
     assert np.isfinite(result.utilities).all()
     assert (result.utilities > 0).all()
@@ -162,7 +164,7 @@ def test_rich_and_poor_users_meet_without_losing_digits() -> None:
 def test_bids_to_start_from_must_spend_the_budget() -> None:
     market = ShareMarket([1, 1], np.ones((2, 2)))
     with pytest.raises(ShareMarketError, match=r"sum of bids\[1\] = 0\.5 is not the user's budget"):
-        find_nash(market, start=[[1.0, 0.0], [0.5, 0.0]])
+        find_share_market_equilibrium(market, start=[[1.0, 0.0], [0.5, 0.0]])
     with pytest.raises(ShareMarketError, match=r"bids\[0, 1\] = -1 is negative"):
         certify(market, [[2, -1], [1, 0]])
 

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from walras import AmdahlMarket, ShareMarket, find_equilibrium, find_nash, find_nash_equilibrium
+from walras import (
+    AmdahlMarket,
+    ShareMarket,
+    find_equilibrium,
+    find_nash_equilibrium,
+    find_share_market_equilibrium,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +23,7 @@ SHARES = ShareMarket([1, 1], [[1, 2], [2, 1]])
 SOLVERS: list[tuple[Callable[..., Any], Any, str]] = [
     (find_equilibrium, AMDAHL, "max_passes"),
     (find_nash_equilibrium, AMDAHL, "max_iterations"),
-    (find_nash, SHARES, "max_iterations"),
+    (find_share_market_equilibrium, SHARES, "max_iterations"),
 ]
 
 

@@ -17,7 +17,7 @@ from walras.mechanisms.amdahl.equilibrium import find_equilibrium
 from walras.mechanisms.amdahl.time_shared import pieces_of
 from walras.mechanisms.amdahl.upper_bound import maximise, share_proportionally
 from walras.mechanisms.price_anticipating.market import ShareMarket
-from walras.mechanisms.price_anticipating.nash import find_nash
+from walras.mechanisms.price_anticipating.nash import find_share_market_equilibrium
 from walras.numerics.water_filling import water_fill
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _price_anticipating(market: AmdahlMarket, parallelism: Integers | None) -> P
     users, servers, worth = _linear(market)
     limits = None if parallelism is None else parallelism[users]
     shares_sold = ShareMarket(market.budgets[users], worth[:, servers], limits)
-    found = find_nash(shares_sold, tolerance=GAIN)
+    found = find_share_market_equilibrium(shares_sold, tolerance=GAIN)
     shares = np.zeros_like(worth)
     shares[:, servers] = found.shares
     prices = np.zeros(len(market.capacities))

@@ -22,7 +22,7 @@ from walras.mechanisms.amdahl.upper_bound import (
 )
 from walras.mechanisms.karma.baselines import share_max_min, share_strictly
 from walras.mechanisms.price_anticipating.market import ShareMarket
-from walras.mechanisms.price_anticipating.nash import find_nash
+from walras.mechanisms.price_anticipating.nash import find_share_market_equilibrium
 from walras.speedup.amdahls_law import speedup_in_hardware
 from walras_studies.amdahl.populations import FRACTIONS
 from walras_studies.karma.demands import FAIR_SHARE, draw_demands
@@ -287,7 +287,7 @@ def about_weights(users: int, number: int, liars: int, seed: list[int]) -> Itera
     divisions: dict[str, Callable[[Floats], Floats]] = {
         "auction": lambda told: run_auction(Auction(budgets, told)).shares,
         "price-anticipating": lambda told: (
-            find_nash(ShareMarket(budgets, told), tolerance=1e-6).shares
+            find_share_market_equilibrium(ShareMarket(budgets, told), tolerance=1e-6).shares
         ),
     }
     for mechanism, divide in divisions.items():

@@ -18,7 +18,7 @@ from walras.mechanisms.cooper.policies import colocate
 from walras.mechanisms.cooper.prediction import predict
 from walras.mechanisms.karma.ledger import Ledger
 from walras.mechanisms.karma.quantum import allocate
-from walras.mechanisms.price_anticipating.nash import find_nash
+from walras.mechanisms.price_anticipating.nash import find_share_market_equilibrium
 from walras.numerics.rounding import round_cores
 from walras_studies.abacus.runs import draw_auction
 from walras_studies.amdahl.paper_bidding import bid
@@ -138,7 +138,7 @@ def _others(seed: int, size: OverheadSize) -> dict[str, Work]:
         "credits, one large quantum": lambda: allocate(
             crowd, wanted, len(crowd.users) * FAIR_SHARE
         ),
-        "price-anticipating, 250 users": lambda: find_nash(market),
+        "price-anticipating, 250 users": lambda: find_share_market_equilibrium(market),
     }
 
 

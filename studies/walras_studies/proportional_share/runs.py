@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.mechanisms.price_anticipating.market import ShareMarket
-from walras.mechanisms.price_anticipating.nash import find_nash, weight_proportional
+from walras.mechanisms.price_anticipating.nash import (
+    find_share_market_equilibrium,
+    weight_proportional,
+)
 from walras_studies.proportional_share.adjustment_in_turn import adjust
 from walras_studies.proportional_share.optimum import social_optimum
 from walras_studies.proportional_share.paper_metrics import (
@@ -111,10 +114,12 @@ def outcomes_of(
     market: ShareMarket, preferences: str, limit: int, users: int, number: int
 ) -> Iterator[Outcome]:
     """Yield the outcome of a market under each method."""
-    nash = find_nash(market, tolerance=1e-3, max_iterations=MOST_ROUNDS)
+    nash = find_share_market_equilibrium(market, tolerance=1e-3, max_iterations=MOST_ROUNDS)
     paper = nash
     if limit == MACHINES:
-        paper = find_nash(market, tolerance=papers_tolerance(users), max_iterations=MOST_ROUNDS)
+        paper = find_share_market_equilibrium(
+            market, tolerance=papers_tolerance(users), max_iterations=MOST_ROUNDS
+        )
     for method, shares, rounds, papers_rounds, converged in (
         (NASH, nash.shares, nash.iterations, paper.iterations, nash.converged),
         (WEIGHTS, market.shares(weight_proportional(market)), 0, 0, True),
@@ -148,7 +153,7 @@ def adjusting_of(
     market: ShareMarket, preferences: str, users: int, number: int
 ) -> Iterator[Adjusting]:
     """Yield the outcome of local greedy adjustment after 25, 50 and 100 rounds."""
-    best = efficiency(market, find_nash(market).shares)
+    best = efficiency(market, find_share_market_equilibrium(market).shares)
     bids: Floats | None = None
     for rounds in (25, 50, 100):
         found = adjust(market, max_iterations=rounds if bids is None else rounds // 2, start=bids)

@@ -66,14 +66,14 @@ class NashEquilibrium:
         return self.market.utilities(self.shares)
 
 
-def find_nash(
+def find_share_market_equilibrium(
     market: ShareMarket,
     *,
     tolerance: float = 1e-3,
     max_iterations: int = 200,
     start: ArrayLike | None = None,
 ) -> NashEquilibrium:
-    """Let users bid their best responses in turn, until no user gains by another bid.
+    """Let users respond in turn, until no user gains by another bid: a Nash equilibrium.
 
     Users take turns, since simultaneous responses cycle sooner. Responses in turn can cycle as well
     (Claim 4); where gains do not fall, users move half as far towards their best bids, then half
