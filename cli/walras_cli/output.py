@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 Form = Literal["table", "wide", "json", "yaml"]
 
-WIDEST = 400
-"""Columns that a table may take: as with kubectl, names are never broken, and a terminal wraps."""
-
 RULED_STYLE: dict[str, Any] = {
     "box": SIMPLE_HEAD,
     "title_justify": "left",
@@ -82,10 +79,14 @@ def _print(parts: Iterable[RenderableType]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from walras_cli.narrow_table import WIDEST, NarrowTable
+
     lines = console_of(**_LITERAL)
     tables = console_of(**_LITERAL, width=max(lines.width, WIDEST))
     for part in parts:
-        if isinstance(part, Table):
+        if isinstance(part, NarrowTable) and lines.is_terminal:
+            tables.print(_Printable(part.fitted(lines)))
+        elif isinstance(part, Table):
             tables.print(_Printable(part))
         else:  # lines are broken for terminals only, so that what reads them finds them whole
             wraps = isinstance(part, Text) and not lines.is_terminal

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
+from walras_cli.narrow_table import NarrowTable
 from walras_cli.output import RULED_STYLE
 from walras_cli.what_if.first_look.outlook import (
     LEAST_FRACTION,
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from walras_cli.what_if.first_look.outlook import JobOutlook, Outlook, Range, UserOutlook
     from walras_cli.what_if.first_look.population import Rules
@@ -118,8 +119,13 @@ class FirstLookPage:
         )
 
     def _users(self) -> Table:
-        table = Table(
-            **RULED_STYLE, padding=(0, 1), collapse_padding=True, pad_edge=False, show_edge=False
+        table = NarrowTable(
+            _SPARE,
+            **RULED_STYLE,
+            padding=(0, 1),
+            collapse_padding=True,
+            pad_edge=False,
+            show_edge=False,
         )
         table.add_column("\nuser", overflow="fold", max_width=20)
         for head in (
@@ -171,6 +177,9 @@ class FirstLookPage:
     def _top(self) -> str:
         return self.outlook.jobs[0].workload.title
 
+
+_SPARE = (3, 5, 1, 8)
+"""Columns to leave out on a narrow terminal: quotas, pods, who would starve then."""
 
 _SHARES = {"equal": "equal", "requests": "as they request", "quota": "by quota"}
 
