@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.mechanisms.price_anticipating.adjustment import adjust_bids, even_bids
+from walras_studies.adjustment.greedy_bids import adjust_bids, even_bids
 from walras_studies.adjustment.measuring import by_measuring
 from walras_studies.adjustment.worlds import JOBS_OF_USER, SERVERS, USERS, draw_cluster
 

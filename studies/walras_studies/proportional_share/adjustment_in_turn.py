@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.mechanisms.price_anticipating.adjustment import move_money
 from walras.mechanisms.price_anticipating.market import ShareMarketError
 from walras.mechanisms.price_anticipating.nash import checked_bids, weight_proportional
+from walras_studies.adjustment.greedy_bids import move_money
 
 if TYPE_CHECKING:
     from collections.abc import Callable

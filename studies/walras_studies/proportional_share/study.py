@@ -317,9 +317,9 @@ STUDY = Study(
         (
             "6.3",
             (
-                "local greedy adjustment by users whose utilities are unknown is a function of the "
-                "library, but no mechanism of a Market; the study `adjustment` compares it with "
-                "measured speedups, which Walras uses instead"
+                "local greedy adjustment by users whose utilities are unknown is no mechanism of a "
+                "Market; the study `adjustment` compares it with measured speedups, which Walras "
+                "uses instead"
             ),
         ),
     ),

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from walras.mechanisms.price_anticipating.adjustment import (
+from walras.mechanisms.price_anticipating.market import ShareMarket, ShareMarketError
+from walras_studies.adjustment.greedy_bids import (
     AMOUNT,
     PROBE,
     adjust_bids,
     even_bids,
     move_money,
 )
-from walras.mechanisms.price_anticipating.market import ShareMarket, ShareMarketError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from walras.mechanisms.price_anticipating.adjustment import AdjustmentState
+    from walras_studies.adjustment.greedy_bids import AdjustmentState
 
     Floats = NDArray[np.float64]
     Progress = Callable[[Floats], Floats]
