@@ -450,16 +450,21 @@ class NodesEffectReport(Status):
 
 
 class PredictionReport(Status):
-    """How good predictions of one kind were, of those that came true of jobs that still exist.
+    """How good predictions of one kind were, of those that came true of objects that still exist.
 
     Attributes:
         of: What was predicted: ``Finish`` for ends of jobs with deadlines, when half of the work
-            was done.
+            was done; and by progress checks, of each SpeedupProfile the latest ones, ``Gain`` for
+            progress after cores were moved, ``Penalty`` for progress lost beside a co-runner, and
+            ``Speedup`` for progress alone by F.
         number: Number of predictions.
         coverage: Part of them that came within one stated error; 0.68 if errors are right.
-        width: Mean stated error, as a part of the time that they looked ahead.
+        width: Mean stated error, as a part of the time that they looked ahead for ``Finish``; of
+            the progress before the move for ``Gain``, alone for ``Penalty``, and predicted for
+            ``Speedup``.
         crps: Mean continuous ranked probability score, as a part of the same; 0 is perfect.
-        widening: Factor by which errors of jobs that start now are widened.
+        widening: Factor by which errors were too small, at least 1. Errors of jobs with deadlines
+            that start now are multiplied by that of ``Finish``.
     """
 
     of: str

@@ -48,6 +48,9 @@ MOST_CO_RUNNERS = 100
 MOST_COMPANY = 32
 """Co-runners during a measurement that a SpeedupProfile's status names."""
 
+MOST_SCORED = 12
+"""Predictions whose outcome a SpeedupProfile's status keeps, of all kinds: the latest."""
+
 MOST_ERROR = 0.1
 """Error of a measured penalty above which a prediction is better."""
 
@@ -272,6 +275,25 @@ class CoRunnerProgress(Status):
     finished: Time
 
 
+class ScoredPrediction(Status):
+    """A prediction of progress, and what a progress check then found.
+
+    Attributes:
+        of: What was predicted: Speedup (progress of a pod that is alone on its socket, where 1 is
+            what F predicts), Gain (progress of such a pod after its cores were moved, where 1 is
+            that before) or Penalty (throughput lost beside the only co-runner on the socket, where
+            1 is all that the program has alone).
+        expected: What was predicted.
+        error: Standard error that was stated, with that of the check.
+        came: What the check found.
+    """
+
+    of: Literal["Speedup", "Gain", "Penalty"]
+    expected: Decimals
+    error: Decimals
+    came: Decimals
+
+
 class OnlineProfile(Status):
     """Results of measurements of running pods, and the state of the current one.
 
@@ -285,6 +307,7 @@ class OnlineProfile(Status):
         co_runners: Progress since the last measurement of pods that were alone on their socket or
             beside one other pod of the market, by co-runner and number of cores. Measurements of
             pods that were alone count, too.
+        predictions: Predictions that progress checks have tested, the latest last.
     """
 
     request: OnlineRequest | None = None
@@ -295,6 +318,9 @@ class OnlineProfile(Status):
     look_failure: OnlineFailure | None = None
     check: OnlineCheck | None = None
     co_runners: Annotated[list[CoRunnerProgress], Field(max_length=MOST_CO_RUNNERS)] = Field(
+        default_factory=list
+    )
+    predictions: Annotated[list[ScoredPrediction], Field(max_length=MOST_SCORED)] = Field(
         default_factory=list
     )
 

@@ -239,9 +239,15 @@ def test_predictions_that_came_true_are_told_with_what_follows() -> None:
     status = known.market.status.model_copy(update={"predictions": [report]})
     market = replace(known.market, status=status)
     words = " ".join(printed(render_cluster(explain_cluster(known, market), wide=False)).split())
-    assert "25% of 8 predicted ends came within their error, which was 5% of the time" in words
+    assert "25% of 8 predicted ends came within their error, which was 5.0% of the time" in words
     assert "their score is 11.1% of it" in words
     assert "those of jobs that start now are 2.5 times as wide" in words
+    gains = report.model_copy(update={"of": "Gain"})
+    status = known.market.status.model_copy(update={"predictions": [gains]})
+    market = replace(known.market, status=status)
+    words = " ".join(printed(render_cluster(explain_cluster(known, market), wide=False)).split())
+    assert "gains by moved cores came within their error, which was 5.0% of the progress" in words
+    assert "right ones would have been 2.5 times as wide" in words
 
 
 @pytest.mark.parametrize(

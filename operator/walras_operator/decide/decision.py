@@ -31,7 +31,6 @@ from walras_operator.decide.conditions import ConditionState, Problem, fails
 from walras_operator.decide.credits.quanta import end_of
 from walras_operator.decide.deadlines.deadline_report import deadline_results
 from walras_operator.decide.deadlines.follow import counters, ended_pods
-from walras_operator.decide.deadlines.predicted import prediction_reports
 from walras_operator.decide.enforcement import enforced
 from walras_operator.decide.job_outcomes import JobOutcomes, pods_left_out
 from walras_operator.decide.last_decision import carried
@@ -59,6 +58,7 @@ from walras_operator.decide.status.objects import (
     unused_market_statuses,
     with_operator_namespace,
 )
+from walras_operator.decide.status.predictions import prediction_reports
 from walras_operator.decide.workload_jobs import workload_jobs
 from walras_operator.decide.world import (
     ClearedMarket,
@@ -262,7 +262,9 @@ def _market_update(
         balances.ledger,
         balances.account,
         world.node_pools,
-        prediction_reports(world.objects.jobs, granted.outcomes.deadlines),
+        prediction_reports(
+            world.objects.jobs, granted.outcomes.deadlines, granted.measuring.profiles
+        ),
         balances.before,
         world.now,
     )

@@ -71,12 +71,13 @@ class PredictionsExplanation:
     """How good predictions of one kind were that came true.
 
     Attributes:
-        of: What was predicted: ``Finish``.
+        of: What was predicted: ``Finish`` (ends of jobs), ``Gain`` (of moved cores), ``Penalty``
+            (beside a co-runner) or ``Speedup`` (by F).
         number: Number of predictions.
         coverage: Part of them that came within one stated error.
-        width: Mean stated error, as a part of the time that they looked ahead.
+        width: Mean stated error, as a part of the time that ends looked ahead, or of progress.
         crps: Mean continuous ranked probability score, as a part of the same.
-        widening: Factor by which errors of jobs that start now are widened.
+        widening: Factor by which errors were too small, at least 1.
     """
 
     of: str
@@ -127,17 +128,22 @@ def explain_cluster(facts: Facts, market: ApiObject[MarketStatus]) -> ClusterExp
         value_per_core_hour=number(rules.get("valuePerCoreHour")),
         pools=explain_pools(status.node_pools, mechanism, rules),
         other_pools=status.other_node_pools or 0,
-        predictions=tuple(
-            PredictionsExplanation(
-                each.of,
-                each.number,
-                *map(float, (each.coverage, each.width, each.crps, each.widening)),
-            )
-            for each in status.predictions
-        ),
+        predictions=explain_predictions(status),
         ready=ready.status,
         reason=ready.reason,
         message=ready.message,
+    )
+
+
+def explain_predictions(status: MarketStatus) -> tuple[PredictionsExplanation, ...]:
+    """Return how good the predictions of each kind were that came true."""
+    return tuple(
+        PredictionsExplanation(
+            each.of,
+            each.number,
+            *map(float, (each.coverage, each.width, each.crps, each.widening)),
+        )
+        for each in status.predictions
     )
 
 

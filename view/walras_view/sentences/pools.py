@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from walras_view.explain.pools import PoolExplanation, PredictionsExplanation
 
 
+_PREDICTED = {
+    "Finish": ("ends", "the time that they looked ahead"),
+    "Gain": ("gains by moved cores", "the progress before"),
+    "Penalty": ("penalties beside a co-runner", "the progress alone"),
+    "Speedup": ("speedups by F", "the predicted progress"),
+}
+"""What was predicted, by kind, and what errors are given as parts of."""
+
+
 def pool_sentences(pool: PoolExplanation) -> Iterator[str]:
     """Yield what more and fewer nodes of a pool would change, and what is recommended."""
     if pool.one_more is not None:
@@ -33,17 +42,20 @@ def pool_sentences(pool: PoolExplanation) -> Iterator[str]:
 
 def prediction_sentence(found: PredictionsExplanation) -> str:
     """Return how good predictions were that came true, and what follows from it."""
+    what, part = _PREDICTED.get(found.of, (found.of, "what was predicted"))
     said = (
-        f"{found.coverage:.0%} of {found.number} predicted ends came within their error, which was "
-        f"{found.width:.0%} of the time that they looked ahead; their score is {found.crps:.1%} of "
-        f"it (CRPS, 0 is perfect)"
+        f"{found.coverage:.0%} of {found.number} predicted {what} came within their error, which "
+        f"was {percent(found.width)} of {part}; their score is {found.crps:.1%} of it (CRPS, 0 is "
+        "perfect)"
     )
     if found.widening <= 1:
         return said
-    return (
-        f"{said}; these errors were too small, and those of jobs that start now are "
-        f"{found.widening:.1f} times as wide"
+    so = (
+        "those of jobs that start now are {:.1f} times as wide"
+        if found.of == "Finish"
+        else "right ones would have been {:.1f} times as wide"
     )
+    return f"{said}; these errors were too small, and {so.format(found.widening)}"
 
 
 def _effect(effect: NodesEffect) -> str:

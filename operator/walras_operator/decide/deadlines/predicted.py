@@ -1,4 +1,4 @@
-"""Pure: the ends of jobs as predicted halfway, and how good such predictions were."""
+"""Pure: the ends of jobs as predicted halfway, and how far errors are widened by what came."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from walras.analysis.predictions import MOST_WIDENED, score, widening
+from walras.analysis.predictions import MOST_WIDENED, widening
 from walras_api.finish_predictions import came_true
-from walras_api.market import PredictionReport
 from walras_api.market_job_status import PredictedFinish
 from walras_operator.decide.numbers import figure
 from walras_operator.decide.runs.tally import time_of
@@ -16,9 +15,7 @@ from walras_operator.decide.runs.tally import time_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from walras_api.job_inputs import Name
     from walras_api.kinds import MarketJob
-    from walras_operator.decide.job_outcomes import DeadlineResult
 
 
 def widening_of(jobs: Iterable[MarketJob]) -> float:
@@ -49,27 +46,3 @@ def predicted_before(report: Mapping[str, Any]) -> PredictedFinish | None:
 def predicted_now(now: int, expected: int, error: float) -> PredictedFinish:
     """Return a prediction of an end; times in seconds since 1970, the error in seconds."""
     return PredictedFinish(made=time_of(now), finish=time_of(expected), error=figure(error))
-
-
-def prediction_reports(
-    jobs: Iterable[MarketJob], decided: Mapping[Name, DeadlineResult]
-) -> list[PredictionReport]:
-    """Return how good the predictions were that came true, with those of this decision."""
-    statuses = (
-        {"deadline": decided[key].document} if key in decided else job.status
-        for job in jobs
-        for key in ((job.metadata.namespace, job.metadata.name),)
-    )
-    found = score(came_true(statuses))
-    if found is None:
-        return []
-    return [
-        PredictionReport(
-            of="Finish",
-            number=found.number,
-            coverage=figure(found.coverage),
-            width=figure(found.width),
-            crps=figure(found.crps),
-            widening=figure(found.widening),
-        )
-    ]

@@ -213,7 +213,7 @@ def _averaged(before: CoRunnerProgress | None, look: Observation, now: str) -> C
     if before is not None:
         looks, mean = before.looks, float(before.ratio)
         variance = float(before.deviation or 0.0) ** 2
-    mine = UNKNOWN_DEVIATION if look.deviation is None else look.deviation
+    mine = error_of(look)
     count = min(looks + 1, MEAN_LENGTH)
     new = mean + (look.ratio - mean) / count
     square = max((look.ratio - mean) * (look.ratio - new), 0.0) if looks else mine**2
@@ -240,11 +240,7 @@ def penalties_of(observations: Sequence[CoRunnerProgress]) -> list[MeasuredPenal
     usable = [each for each in observations if each.cores is not None and not each.together]
     best: dict[tuple[CoRunner, str], MeasuredPenalty] = {}
     for each in usable:
-        alone = [
-            other
-            for other in usable
-            if _beside(other) == ALONE and other.source == each.source and float(other.ratio) > 0
-        ]
+        alone = _seen_alone(usable, each.source)
         if _beside(each) == ALONE or not alone:
             continue
         found = _penalty(each, alone)
@@ -254,11 +250,51 @@ def penalties_of(observations: Sequence[CoRunnerProgress]) -> list[MeasuredPenal
     return list(best.values())
 
 
+def predicted_penalty(
+    observations: Sequence[CoRunnerProgress], look: Observation
+) -> tuple[float, float, float] | None:
+    """Return the penalty that was known beside a check's co-runner, its error, and the one found.
+
+    The error includes that of the check. None if no penalty was known.
+
+    Args:
+        observations: Observations before the check.
+        look: The check.
+    """
+    for each in penalties_of(observations):
+        if (CoRunner(each.namespace, each.profile), each.source) == (look.co_runner, look.source):
+            alone, error = _progress_alone(_seen_alone(observations, look.source), look.cores)
+            found = look.ratio / alone
+            of_check = math.hypot(error_of(look), found * error) / alone
+            return float(each.penalty), math.hypot(float(each.error or 0), of_check), 1 - found
+    return None
+
+
+def error_of(look: Observation) -> float:
+    """Return the standard error of a check's ratio, also where a single sample shows none."""
+    return UNKNOWN_DEVIATION if look.deviation is None else look.deviation
+
+
+def _seen_alone(
+    observations: Sequence[CoRunnerProgress], source: str | None
+) -> list[CoRunnerProgress]:
+    """Return the observations of the program alone that penalties can be compared with."""
+    return [
+        each
+        for each in observations
+        if each.cores is not None
+        and not each.together
+        and _beside(each) == ALONE
+        and each.source == source
+        and float(each.ratio) > 0
+    ]
+
+
 def _penalty(beside: CoRunnerProgress, alone: Sequence[CoRunnerProgress]) -> MeasuredPenalty:
     """Return a penalty and its error: 1 - beside / alone, at the same number of cores."""
     expected, error = _progress_alone(alone, beside.cores or 1)
     ratio = float(beside.ratio) / expected
-    of_beside = _error_of_mean(beside) / expected
+    of_beside = error_of_mean(beside) / expected
     return MeasuredPenalty.model_validate(
         {
             "profile": beside.profile,
@@ -281,7 +317,7 @@ def _progress_alone(alone: Sequence[CoRunnerProgress], cores: int) -> tuple[floa
     """
     seen = sorted(alone, key=lambda each: each.cores or 0)
     ratios = {each.cores or 0: float(each.ratio) for each in seen}
-    errors = {each.cores or 0: _error_of_mean(each) for each in seen}
+    errors = {each.cores or 0: error_of_mean(each) for each in seen}
     if cores in ratios:
         return ratios[cores], errors[cores]
     below = [each for each in ratios if each < cores]
@@ -298,7 +334,8 @@ def _progress_alone(alone: Sequence[CoRunnerProgress], cores: int) -> tuple[floa
     return ratios[nearest], math.hypot(bridged, errors[nearest])
 
 
-def _error_of_mean(each: CoRunnerProgress) -> float:
+def error_of_mean(each: CoRunnerProgress) -> float:
+    """Return the standard error of a mean of checks."""
     return float(each.deviation or 0) / math.sqrt(min(max(each.looks, 1), MEAN_LENGTH))
 
 

@@ -34,12 +34,14 @@ from walras_api.speedup_profile import (
 from walras_operator.decide.conditions import MAX_REASON, clipped
 from walras_operator.decide.measuring.co_runners import (
     ALONE,
+    UNKNOWN_DEVIATION,
     CoRunner,
     Observation,
     penalties_of,
     relative_departure,
     with_observation,
 )
+from walras_operator.decide.measuring.tested_predictions import with_tested
 from walras_operator.decide.measuring.times import later
 from walras_operator.decide.numbers import figure
 
@@ -154,7 +156,9 @@ def with_measurement(
     new = measured.model_copy(update={"co_runners": names})
     others = () if has_changed(record) else record.measurements
     kept = [each for each in others if each.pod_uid != measured.pod_uid]
-    result = ProfileRecord(measurements=[*kept, new][-MOST_MEASUREMENTS:])
+    result = ProfileRecord(
+        measurements=[*kept, new][-MOST_MEASUREMENTS:], predictions=record.predictions
+    )
     seen: list[CoRunnerProgress] = []
     for each in result.measurements:
         for look in _looks_alone(result, each):
@@ -234,6 +238,9 @@ def with_check(
         departure=None if departure is None else figure(departure),
         departures=min(before + 1, DEPARTURES) if deviates else 0,
     )
+    tested = record.predictions
+    if co_runner is not None and look is not None and own is not None:
+        tested = with_tested(record, request.pod, look, *_predicted_by(record, own))
     co_runners = record.co_runners
     if co_runner is not None and look is not None and not deviates:
         for each in _looks(record, look, counted, co_runner):
@@ -247,6 +254,7 @@ def with_check(
             "look_failure": None,
             "check": check,
             "co_runners": co_runners,
+            "predictions": tested,
         }
     )
 
@@ -361,6 +369,20 @@ def _looks(
     reference = _reference(record, counted, alone=True) if look.together else None
     if reference is not None:
         yield _look(record, reference, counted, co_runner)
+
+
+def _predicted_by(
+    record: ProfileRecord, reference: StoredMeasurement
+) -> tuple[float, float, float]:
+    """Return F, its standard deviation over core counts, and the error of the rate on one core.
+
+    The latter is relative. It is part of what F errs by, too, so it stands for that of the rates on
+    more cores, which is about as large.
+    """
+    fit, samples = _fit(record), samples_of(reference)
+    one = [each.rate for each in samples if each.cores == 1]
+    error = _deviation(one, median(one))
+    return fit.fraction, math.sqrt(fit.variance), UNKNOWN_DEVIATION if error is None else error
 
 
 def _times(record: ProfileRecord) -> list[Sample]:
