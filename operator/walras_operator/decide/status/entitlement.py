@@ -238,8 +238,8 @@ def _entitled(user: UserOutcome, costs: Sequence[str]) -> ConditionState:
         f"and holds {user.held:.2f} (trade: {trade:+.2f}, minimums and "
         f"hysteresis: {moved:+.2f})"
     )
-    more = [each for each in (summarize(explain_shortfall(user)), requests) if each]
-    return fails(Problem("BelowEntitlement", "; ".join([message, *more])))
+    causes = [each for each in (summarize(explain_shortfall(user)), requests) if each]
+    return fails(Problem("BelowEntitlement", "; ".join([*causes, message])))
 
 
 def _memory(outcome: MemoryOutcome | None) -> EntitledMemory | None:
