@@ -65,12 +65,13 @@ UNPROCESSABLE: dict[int | str, dict[str, Any]] = {
 Name = Annotated[str, Query(max_length=600)]
 
 
-def make_app(viewers: Viewers, gates: Sequence[Middleware] = ()) -> FastAPI:
+def make_app(viewers: Viewers, gates: Sequence[Middleware] = (), logs: str = "") -> FastAPI:
     """Make the server.
 
     Args:
         viewers: Viewers who may ask, with what each may see.
         gates: Middleware that admits requests.
+        logs: Template of the addresses of pods' logs (`log_links.checked`); empty for none.
     """
     app = FastAPI(
         title="Walras dashboard",
@@ -90,7 +91,7 @@ def make_app(viewers: Viewers, gates: Sequence[Middleware] = ()) -> FastAPI:
     app.router.route_class = routes_for(viewers)
     _explain_failures(app)
     _add_views(app)
-    _add_objects(app)
+    _add_objects(app, logs)
     _add_questions(app, viewers)
 
     app.router.add_route("/healthz", _healthz, include_in_schema=False)
@@ -133,14 +134,14 @@ def _add_views(app: FastAPI) -> None:
         return _json(viewer_of(request).views().jobs(query))  # type: ignore[return-value]
 
 
-def _add_objects(app: FastAPI) -> None:
+def _add_objects(app: FastAPI, logs: str) -> None:
     """Add everything about one object."""
 
     @app.get(f"{PREFIX}/jobs/{{namespace}}/{{name}}", responses={**FAILURES, **UNPROCESSABLE})
     def job(request: Request, namespace: str, name: str) -> JobDetail:
         """Return everything about a job."""
         views = viewer_of(request).views()
-        found = views.job(namespace, name)
+        found = views.job(namespace, name, logs)
         if found is None:
             raise views.absent("job", f"{namespace}/{name}")
         return _json(found)  # type: ignore[return-value]

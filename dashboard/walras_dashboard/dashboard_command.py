@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from walras_cli.cluster.options import CHARTS_OPERATOR, cluster_options
+from walras_dashboard.log_links import logs_option
 from walras_service.failures import BadInput
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     help="Label matchers that only the operator's metrics have in it.",
 )
 @click.option("--prometheus-token", metavar="FILE", help="File with a bearer token for Prometheus.")
+@logs_option
 @click.option(
     "--port",
     type=click.IntRange(min=0, max=65535),
@@ -64,6 +66,7 @@ def dashboard(
     prometheus: str | None,
     prometheus_match: str,
     prometheus_token: str | None,
+    logs: str,
     port: int,
     listen: str,
 ) -> None:
@@ -111,7 +114,7 @@ def dashboard(
         chosen = int(on.getsockname()[1])
         access = LocalAccess.to(chosen, names)
         app = make_app(
-            OneViewer(source, record or of_operator), [Middleware(LocalGate, access=access)]
+            OneViewer(source, record or of_operator), [Middleware(LocalGate, access=access)], logs
         )
         click.echo(f"http://{names[0]}:{chosen}/?token={access.token}")
         click.echo("Open this URL in a browser; Ctrl-C ends.", err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from walras_dashboard.log_links import logs_option
 from walras_service.failures import BadInput
 from walras_service.listening import EVERYWHERE
 
@@ -67,6 +68,7 @@ LEAST_SECRET = 16
     show_default=True,
     help="Header in which the proxy names the user's groups, separated by commas.",
 )
+@logs_option
 @click.option("--tls-cert-file", type=click.Path(path_type=Path), help="Certificate for HTTPS.")
 @click.option("--tls-key-file", type=click.Path(path_type=Path), help="Key of the certificate.")
 def main(
@@ -79,6 +81,7 @@ def main(
     proxy_secret_file: Path | None,
     user_header: str,
     groups_header: str,
+    logs: str,
     tls_cert_file: Path | None,
     tls_key_file: Path | None,
 ) -> None:
@@ -97,7 +100,7 @@ def main(
     identities = _identities(proxy_secret_file, user_header, groups_header)
     found = _configuration(ca_file, impersonates=proxy_secret_file is not None)
     viewers = ClusterViewers(identities, connections(found, namespace))
-    app = make_app(viewers, [Middleware(NamespaceGate)])
+    app = make_app(viewers, [Middleware(NamespaceGate)], logs)
     with bound(listen, port) as on, ExitStack() as opened:
         probes = None if probe_port is None else opened.enter_context(bound(listen, probe_port))
         serve(app, on, tls_cert_file, tls_key_file, probes)

@@ -151,6 +151,7 @@ class Overview(ApiModel):
         lending_unknown: Number of nodes for which it is not known who lends; null if for all.
         short: Pods that starve or hold less than they requested.
         changes: Last changes, newest first.
+        predictions: How good predicted ends of jobs were that came, a sentence each.
     """
 
     time: str
@@ -172,6 +173,7 @@ class Overview(ApiModel):
     lending_unknown: int | None
     short: ShortPods
     changes: list[Moved]
+    predictions: list[str]
 
 
 class JobPage(ApiModel):
@@ -338,6 +340,8 @@ class JobDetail(ApiModel):
             without an auction.
         one_more_texts: One more core for each pod in words, as ``explanation`` orders them.
         curve: How it speeds up with cores.
+        logs: Addresses of its pods' logs, as ``explanation`` orders them; empty if the server knows
+            none.
         notes: Figures that are left out, and the way out.
     """
 
@@ -346,7 +350,22 @@ class JobDetail(ApiModel):
     weights_text: str | None
     one_more_texts: list[str]
     curve: Curve
+    logs: list[str]
     notes: list[str]
+
+
+class Obligation(ApiModel):
+    """What others owe an Entitlement, or it owes them.
+
+    Attributes:
+        of: What is owed: cores or memory.
+        owed: How much, in words.
+        effect: What follows from it.
+    """
+
+    of: str
+    owed: str
+    effect: str
 
 
 class UserDetail(ApiModel):
@@ -356,6 +375,7 @@ class UserDetail(ApiModel):
         row: The Entitlement in a list.
         children: Entitlements that divide its budget directly.
         jobs: Jobs that draw on it or on what is below it, if they may be seen.
+        account: What others owe it, of cores and of memory; empty if no account is kept.
         quantum: Last quantum of its credits; null if no credits are kept.
         lending: Its loans to and from others.
         text: The sentences of ``walras explain``.
@@ -366,6 +386,7 @@ class UserDetail(ApiModel):
     row: UserSummary
     children: list[str]
     jobs: tuple[JobRow, ...]
+    account: list[Obligation]
     quantum: Quantum | None
     lending: list[Lending]
     text: list[str]

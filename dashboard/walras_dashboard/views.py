@@ -23,12 +23,14 @@ from walras_cli.cluster.explain.pages import (
 )
 from walras_dashboard.curve import curve_of
 from walras_dashboard.job_query import in_order, matches
+from walras_dashboard.log_links import address
 from walras_dashboard.models import (
     JobDetail,
     JobPage,
     Lending,
     NodeDetail,
     NodeGrant,
+    Obligation,
     Overview,
     Owner,
     ShortPods,
@@ -42,6 +44,7 @@ from walras_view.documents import values
 from walras_view.explain.job import explain_job
 from walras_view.explain.lending import partners_of_each, purchases_of
 from walras_view.explain.node import explain_node
+from walras_view.explain.pools import explain_predictions
 from walras_view.explain.short_pods import short_pods
 from walras_view.explain.user import explain_user, with_all_below
 from walras_view.facts import RIGHT_TO_ENTITLEMENTS
@@ -50,7 +53,8 @@ from walras_view.rows.jobs import JobRow, job_row
 from walras_view.rows.nodes import node_row, prices_of
 from walras_view.rows.users import user_rows
 from walras_view.sentences.job import auction_weights, one_more_sentences
-from walras_view.sentences.user import user_sentences
+from walras_view.sentences.pools import prediction_sentence
+from walras_view.sentences.user import account_rows, user_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -198,6 +202,9 @@ class Views:
             lending_unknown=None if bought is None else bought.unknown,
             short=self._short,
             changes=self._changes,
+            predictions=[]
+            if market is None
+            else [prediction_sentence(each) for each in explain_predictions(market.status)],
         )
 
     @cached_property
@@ -284,8 +291,14 @@ class Views:
         part = rows[query.offset : query.offset + query.limit]
         return JobPage(revision=self.state.revision, total=len(rows), jobs=list(part))
 
-    def job(self, namespace: str, name: str) -> JobDetail | None:
-        """Return everything about a job; None if it is not among the facts."""
+    def job(self, namespace: str, name: str, logs: str = "") -> JobDetail | None:
+        """Return everything about a job; None if it is not among the facts.
+
+        Args:
+            namespace: Namespace of the job.
+            name: Name of the job.
+            logs: Template of the addresses of pods' logs (`log_links.address`); empty for none.
+        """
         facts, key = self.facts, (namespace, name)
         job = facts.jobs.get(key)
         if job is None:
@@ -305,6 +318,7 @@ class Views:
                 [pod.held for pod in found.pods if pod.held is not None],
                 self.state.profiles.get((namespace, str(used))),
             ),
+            logs=[address(logs, namespace, pod.name) for pod in found.pods] if logs else [],
             notes=self.notes,
         )
 
@@ -324,6 +338,10 @@ class Views:
                 if child.spec.get("parent") == name
             ),
             jobs=found.jobs,
+            account=[
+                Obligation(of=of, owed=owed, effect=effect)
+                for of, owed, effect in account_rows(found)
+            ],
             quantum=found.quantum,
             lending=self._loans_of(name, mine, found.quantum),
             text=user_sentences(found),

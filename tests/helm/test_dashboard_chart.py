@@ -101,6 +101,14 @@ def test_a_certificate_makes_it_serve_https() -> None:
     assert "--tls-cert-file=/etc/walras/tls/tls.crt" in container["args"]
 
 
+def test_it_links_to_the_logs_that_the_values_name() -> None:
+    template = "https://logs.example/?namespace={namespace}&pod={pod}"
+    (container,) = pod(with_dashboard(logs=template))["containers"]
+    assert f"--logs={template}" in container["args"]
+    (container,) = pod(with_dashboard())["containers"]
+    assert not any(each.startswith("--logs") for each in container["args"])
+
+
 def test_probes_have_a_port_of_their_own_that_viewers_cannot_reach() -> None:
     documents = with_dashboard(tlsSecret="dashboard-tls")
     (container,) = pod(documents)["containers"]

@@ -89,23 +89,25 @@ def used_by_job(facts: Facts, job: ApiObject[MarketJobStatus]) -> tuple[float | 
     if counts is None or counts.unlisted:
         return None, None
     measured = facts.use.pods or {}
-    cores = total(used_by_pod(facts, job.namespace, pod) for pod in job.status.pods)
+    cores = total(
+        used_by_pod(facts, job.namespace, pod.name, pod.node or "", pod.pod_uid)
+        for pod in job.status.pods
+    )
     names = [(job.namespace, pod.name) for pod in job.status.pods]
     found = [measured[name].memory for name in names if name in measured]
     return cores, sum(found) if found else None
 
 
-def used_by_pod(facts: Facts, namespace: str, pod: PodOutcome) -> float | None:
+def used_by_pod(facts: Facts, namespace: str, name: str, node: str, uid: str) -> float | None:
     """Return the cores that a pod uses; None where that is not known.
 
     The count of its node's agent comes first, since metrics of a cluster know no more and may be
     missing.
     """
-    node = pod.node or ""
     allocation = facts.allocations.get(node)
     counts = () if allocation is None else allocation.status.pods
-    cpus = number(next((each.used_cpus for each in counts if each.pod_uid == pod.pod_uid), None))
-    if cpus is None and (measured := (facts.use.pods or {}).get((namespace, pod.name))):
+    cpus = number(next((each.used_cpus for each in counts if each.pod_uid == uid), None))
+    if cpus is None and (measured := (facts.use.pods or {}).get((namespace, name))):
         cpus = measured.cpus
     return None if cpus is None else cores_of_cpu(facts, node) * cpus
 

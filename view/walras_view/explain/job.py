@@ -322,7 +322,7 @@ def _pod(facts: Facts, namespace: str, pod: PodOutcome) -> PodReason:
         state=pod.state,
         held=held(pod),
         bought=number(pod.bought),
-        used=used_by_pod(facts, namespace, pod),
+        used=used_by_pod(facts, namespace, pod.name, pod.node or "", pod.pod_uid),
         price=number(pod.price),
         spend=number(pod.spend),
         speedup=number(pod.speedup),

@@ -9,7 +9,7 @@ from walras_api.api_object import quantity
 from walras_api.market import CoresPolicy
 from walras_view.documents import Shown
 from walras_view.explain.faults import Fault
-from walras_view.figures import cores_of_cpu, number
+from walras_view.figures import cores_of_cpu, number, used_by_pod
 from walras_view.rows.nodes import NodeRow, node_rows
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Holder(Shown):
         job: Name of its MarketJob; None if that may not be seen.
         user: Entitlement that pays for it; None if its job may not be seen.
         held: Cores granted; a part of one in thousandths.
+        used: Cores that it uses; None if unknown.
         cpus: Numbers of the CPUs that the agent assigned.
         memory: Memory granted, in bytes; None if none is.
         spend: Amount of its user's budget that it spends.
@@ -78,6 +79,7 @@ class Holder(Shown):
     job: str | None
     user: str | None
     held: float
+    used: float | None
     cpus: str | None
     memory: int | None
     spend: float | None
@@ -166,6 +168,7 @@ def _holders(facts: Facts, name: str) -> tuple[Holder, ...]:
                 job=job,
                 user=user,
                 held=float(quantity(grant["cores"])),
+                used=used_by_pod(facts, namespace, grant["name"], name, grant["podUID"]),
                 cpus=None if holding is None else holding.cpus,
                 memory=_memory(grant),
                 spend=None if pod is None else number(pod.spend),

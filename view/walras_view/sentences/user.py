@@ -131,11 +131,10 @@ def partners_sentence(user: UserExplanation) -> str:
 
 
 def user_sentences(user: UserExplanation) -> list[str]:
-    """Return all that is said of an entitlement, for where there are no tables."""
+    """Return what is said of an entitlement beside its account, for where there are no tables."""
     sentence = partners_sentence(user)
     return [
         user.message,
         *(f"{subject}: {text}" for subject, text in user_facts(user)),
-        *(f"account of {what}: {owed}; {effect}" for what, owed, effect in account_rows(user)),
         *([sentence] if sentence else []),
     ]
