@@ -20,6 +20,7 @@ from walras_api.contract import API_VERSION, MARKET_NAME
 from walras_cli.what_if.changes import Situation, situation_of_world
 from walras_cli.what_if.comparison import Cleared
 from walras_cli.what_if.tables import FIGURES
+from walras_dashboard.plain_division import plain_division
 from walras_dashboard.views import MECHANISMS
 from walras_dashboard.what_if_models import (
     DividedCores,
@@ -32,6 +33,7 @@ from walras_dashboard.what_if_models import (
     WhatIfAnswer,
 )
 from walras_operator.decide.decision import COMPARISONS
+from walras_view.explain.short_pods import STARVES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from walras_api import cluster, kinds
     from walras_api.assembly import Objects
     from walras_api.kinds import MarketSpec
+    from walras_dashboard.what_if_models import PlainDivision
     from walras_operator.decide.world import World
 
 VISIBLE = 0.005
@@ -94,6 +97,7 @@ class Tries:
     def __init__(self) -> None:
         self._today: Today | None = None
         self._cleared: dict[bool, Cleared] = {}
+        self._plain: PlainDivision | None = None
         self._lock = threading.Lock()
 
     def answer(self, world: World, changes: WhatIf) -> WhatIfAnswer:
@@ -111,6 +115,7 @@ class Tries:
             now = self._cleared.get(anew)
             if now is None:
                 now = self._cleared[anew] = _cleared(today.situation, anew=anew)
+                self._plain = plain_division(today.situation, now.plan)
             then_situation = changed_situation(today, changes)
             then = _cleared(then_situation, anew=anew)
         moved, unchanged = _moved(now.plan, then.plan)
@@ -119,6 +124,7 @@ class Tries:
             seconds=perf_counter() - began,
             now=_division(now, moved),
             then=_division(then, moved),
+            plain=self._plain,
             unchanged_jobs=unchanged,
             yaml=documents(today.objects, changes),
             notes=list(notes),
@@ -337,6 +343,7 @@ def _division(cleared: Cleared, moved: frozenset[tuple[str, str, str]]) -> Divid
             for each in plan.grants
             if _key(each) in moved
         ],
+        starving=sum(each.held < STARVES for each in plan.grants),
         figures=[
             Figure(name=name.strip(), value=figure(cleared)) for name, figure in FIGURES.items()
         ],

@@ -92,6 +92,7 @@ class DividedCores(ApiModel):
         nodes: Nodes that sell cores.
         jobs: Pods whose cores differ between the two divisions.
         figures: Progress and fairness of the whole.
+        starving: Number of pods that hold less than a tenth of a core.
     """
 
     mechanism: str
@@ -99,6 +100,33 @@ class DividedCores(ApiModel):
     nodes: list[DividedNode]
     jobs: list[DividedJob]
     figures: list[Figure]
+    starving: int
+
+
+class PlainUser(ApiModel):
+    """The part of an Entitlement on plain Kubernetes.
+
+    Attributes:
+        name: Name of the Entitlement.
+        held: Cores of its pods.
+        utility: Mean speedup of its pods, weighted by work.
+    """
+
+    name: str
+    held: float
+    utility: float
+
+
+class PlainDivision(ApiModel):
+    """What plain Kubernetes would give today's pods by their requests and limits, all of them busy.
+
+    Attributes:
+        users: Entitlements with pods.
+        starving: Number of pods that would have less than a tenth of a core.
+    """
+
+    users: list[PlainUser]
+    starving: int
 
 
 class RefusedJob(ApiModel):
@@ -115,6 +143,7 @@ class WhatIfAnswer(ApiModel):
         seconds: Time that it took.
         now: Division without the changes.
         then: Division with the changes.
+        plain: What plain Kubernetes would give today's pods; null where these are not known.
         unchanged_jobs: Number of pods whose cores are the same in both.
         yaml: The changes as documents for ``kubectl apply``; empty if there are none to apply.
         notes: Objects that take no part, and figures that are unknown.
@@ -124,6 +153,7 @@ class WhatIfAnswer(ApiModel):
     seconds: float
     now: DividedCores
     then: DividedCores
+    plain: PlainDivision | None
     unchanged_jobs: int
     yaml: str
     notes: list[str]

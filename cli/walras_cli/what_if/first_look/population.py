@@ -175,7 +175,7 @@ def population_of(
             float(pod.cpus_requested),
             limit_of(pod),
             _cpus(used.get((made.namespace, pod.metadata.name))),
-            _quality(pod),
+            quality_of(pod),
             rules.fraction_of(made),
         )
         for user, made, pod in members
@@ -238,7 +238,8 @@ def _cpus(used: Used | None) -> float | None:
     return None if used is None else used.cpus
 
 
-def _quality(pod: Pod) -> Quality:
+def quality_of(pod: Pod) -> Quality:
+    """Return the quality of service class that Kubernetes gives a pod."""
     if pod.is_guaranteed:
         return "Guaranteed"
     whole = pod.spec.resources

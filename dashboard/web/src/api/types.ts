@@ -26,6 +26,7 @@ export type NumaNode = Schemas["NumaNode"];
 export type OneMore = Schemas["OneMore"];
 export type Overview = Schemas["Overview"];
 export type Owner = Schemas["Owner"];
+export type PlainUser = Schemas["PlainUser"];
 export type Series = Schemas["FigureSeries"];
 export type ShortPod = Schemas["ShortPod"];
 export type Socket = Schemas["Socket"];

@@ -8,17 +8,29 @@ import type { Fault } from "../api/types";
 
 /** A name from the cluster: may hold anything, run right to left, or be 253 characters long. */
 export function Name({ of, href }: { of: string; href?: string }) {
-  const text = <bdi>{of}</bdi>;
-  return href === undefined ? (
-    <span class="name" title={of}>
-      {text}
-    </span>
+  const letters = [...of];
+  const cut = letters.length - END;
+  const isLong = letters.length > LONG;
+  const text = isLong ? (
+    <>
+      <span class="name-start">{letters.slice(0, cut).join("")}</span>
+      <span class="name-end">{letters.slice(cut).join("")}</span>
+    </>
   ) : (
-    <a class="name" href={href} title={of}>
+    <bdi>{of}</bdi>
+  );
+  const shared = { class: isLong ? "name name-long" : "name", title: of, dir: "auto" } as const;
+  return href === undefined ? (
+    <span {...shared}>{text}</span>
+  ) : (
+    <a {...shared} href={href}>
       {text}
     </a>
   );
 }
+/** Names that are too long for their place lose their middle, since many differ only at their end. */
+const LONG = 24;
+const END = 8;
 
 /** The heading of a view; it takes the focus when the reader comes from another view. */
 export function Heading({

@@ -438,6 +438,7 @@ function NumberTable(props: ChartProps) {
       key: "x",
       title: props.xTitle,
       header: true,
+      value: (row) => props.x[row] ?? null,
       cell: (row) => <bdi>{props.xFormat(props.x[row] ?? 0)}</bdi>,
     },
     ...props.series.flatMap((each): Column<number>[] => {
@@ -446,6 +447,7 @@ function NumberTable(props: ChartProps) {
         key: each.label,
         title: each.label,
         numeric: true,
+        value: (row: number) => each.values[row] ?? null,
         cell: (row: number) => format(each.values[row] ?? null),
       };
       if (each.ranges === undefined) return [value];
@@ -453,6 +455,7 @@ function NumberTable(props: ChartProps) {
         key: `${each.label} range`,
         title: "from – to",
         numeric: true,
+        value: (row: number) => each.ranges?.[row]?.join(" to ") ?? null,
         cell: (row: number) => {
           const found = each.ranges?.[row];
           return found ? `${format(found[0])} – ${format(found[1])}` : "–";

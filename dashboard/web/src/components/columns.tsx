@@ -49,8 +49,10 @@ export function userFigures(): Column<User>[] {
   ];
 }
 
-export function nodeColumns(): Column<NodeRow>[] {
-  return [
+/** Without pools, if no node has one. */
+export function nodeColumns(nodes: NodeRow[]): Column<NodeRow>[] {
+  const pools = nodes.some(({ pool }) => pool !== null);
+  const columns: Column<NodeRow>[] = [
     {
       key: "name",
       title: "Node",
@@ -88,14 +90,16 @@ export function nodeColumns(): Column<NodeRow>[] {
       cell: (row) => <State of={row.agent} title={row.message} />,
     },
   ];
+  return columns.filter(({ key }) => pools || key !== "pool");
 }
 
 export function jobName(row: { namespace: string; name: string }): string {
   return `${row.namespace}/${row.name}`;
 }
 
-export function jobColumns(): Column<JobRow>[] {
-  return [
+/** The user's name is left out where all jobs are of one that the view names. */
+export function jobColumns(ofSeveralUsers = true): Column<JobRow>[] {
+  const columns: Column<JobRow>[] = [
     {
       key: "name",
       title: "Job",
@@ -135,6 +139,7 @@ export function jobColumns(): Column<JobRow>[] {
       cell: (row) => <State of={row.state} title={row.message} />,
     },
   ];
+  return columns.filter(({ key }) => ofSeveralUsers || key !== "entitlement");
 }
 
 export function loanColumns(): Column<Loan>[] {

@@ -34,6 +34,7 @@ export function HistoryCharts({
   step = 15,
   wide = false,
   height = 220,
+  between,
 }: {
   kind: "user" | "job" | "node" | "cluster";
   name?: string;
@@ -42,10 +43,16 @@ export function HistoryCharts({
   step?: number;
   wide?: boolean;
   height?: number;
+  /** Only times from the first to the second of these, in seconds since 1970, are shown. */
+  between?: readonly [number, number];
 }) {
-  const { data, error } = useAnswer<History>(
+  const { data: answer, error } = useAnswer<History>(
     `history${query({ kind, name, namespace, since, step })}`,
     Math.max(step, 10),
+  );
+  const data = useMemo(
+    () => (answer === null || between === undefined ? answer : within(answer, between)),
+    [answer, between?.[0], between?.[1]],
   );
   const units = useMemo(() => byUnit(data?.series ?? []), [data]);
   if (data === null)
@@ -58,8 +65,10 @@ export function HistoryCharts({
     return (
       <Card title="Over time" wide={wide}>
         <Empty>
-          {data.notes.length > 0
-            ? data.notes.map((each) => <bdi key={each}>{each} </bdi>)
+          {between !== undefined
+            ? "Nothing is known of this time; choose another one."
+            : data.notes.length > 0
+              ? data.notes.map((each) => <bdi key={each}>{each} </bdi>)
             : "Nothing has been recorded yet. Leave this page open, or name a Prometheus."}
         </Empty>
       </Card>
@@ -90,6 +99,16 @@ export function HistoryCharts({
       ))}
     </>
   );
+}
+
+function within(of: History, [from, to]: readonly [number, number]): History {
+  const shown = of.times.map((time) => time >= from && time <= to);
+  const kept = <T,>(values: T[]) => values.filter((_, index) => shown[index]);
+  return {
+    ...of,
+    times: kept(of.times),
+    series: of.series.map((each) => ({ ...each, values: kept(each.values) })),
+  };
 }
 
 /** What one is entitled to is a line to compare with, so it takes no colour. */

@@ -6,6 +6,7 @@ import { useId, useMemo, useState } from "preact/hooks";
 import { count, whole } from "../format";
 import { useParameters } from "../router";
 import { Empty } from "./basics";
+import { csv, save } from "./csv";
 
 export interface Column<Row> {
   key: string;
@@ -19,6 +20,8 @@ export interface Column<Row> {
   header?: boolean;
   /** What the column is sorted by; without it, it cannot be sorted. */
   sort?: (row: Row) => string | number | null;
+  /** What a file has of the column, if it is not what it is sorted by. */
+  value?: (row: Row) => string | number | null;
   cell: (row: Row) => ComponentChildren;
 }
 
@@ -154,6 +157,42 @@ export function Table<Row>({
         </tbody>
       </table>
     </div>
+  );
+}
+
+/** A button that saves all rows of a table, also those on other pages of it. */
+export function Csv<Row>({
+  label,
+  columns,
+  rows,
+}: {
+  label: string;
+  columns: Column<Row>[];
+  rows: () => Row[] | Promise<Row[]>;
+}) {
+  const [failed, setFailed] = useState("");
+  const download = async () => {
+    try {
+      save(label, csv(columns, await rows()));
+      setFailed("");
+    } catch (error) {
+      setFailed(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return (
+    <p class="table-file">
+      <button
+        type="button"
+        class="button button-small"
+        aria-label={`Save ${label} as CSV`}
+        onClick={() => void download()}
+      >
+        CSV
+      </button>
+      <span class="muted" role="status">
+        {failed !== "" && <bdi>{failed}</bdi>}
+      </span>
+    </p>
   );
 }
 
@@ -352,6 +391,7 @@ export function LocalTable<Row>({
         size={size}
         onOffset={(value) => change({ offset: value })}
       />
+      <Csv label={label} columns={columns} rows={() => ordered} />
     </>
   );
 }

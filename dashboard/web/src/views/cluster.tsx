@@ -7,7 +7,7 @@ import { loanColumns, nodeColumns, userFigures } from "../components/columns";
 import { Flow } from "../components/flow";
 import { HeatMap } from "../components/heat-map";
 import type { Column } from "../components/table";
-import { LocalTable, Pager, Table } from "../components/table";
+import { Csv, LocalTable, Pager, Table } from "../components/table";
 import * as text from "../format";
 import { link } from "../router";
 
@@ -58,7 +58,7 @@ export function Cluster({ overview }: { overview: Overview }) {
           {nodes.length > 0 && (
             <LocalTable
               label="Nodes"
-              columns={nodeColumns().filter(({ key }) => SHOWN_OF_NODES.has(key))}
+              columns={nodeColumns(nodes).filter(({ key }) => SHOWN_OF_NODES.has(key))}
               rows={nodes}
               rowKey={(row) => row.name}
               initial={{ key: "price", descending: true }}
@@ -139,7 +139,7 @@ function Summary({ overview }: { overview: Overview }) {
 }
 
 function Details({ overview }: { overview: Overview }) {
-  const { headline, mechanism, memoryMechanism, epoch, totals } = overview;
+  const { headline, mechanism, memoryMechanism, epoch, predictions, totals } = overview;
   return (
     <ul class="plain">
       {headline !== "" && <li>{headline}</li>}
@@ -155,6 +155,9 @@ function Details({ overview }: { overview: Overview }) {
         </li>
       )}
       {epoch !== null && <li>This is decision {text.whole(epoch)}.</li>}
+      {predictions.map((each) => (
+        <li key={each}>{each}.</li>
+      ))}
     </ul>
   );
 }
@@ -342,6 +345,7 @@ function Tree({ users }: { users: User[] }) {
       key: "name",
       title: "User",
       header: true,
+      value: ({ user }) => user.name,
       cell: ({ user, depth, children }) => (
         <span class="branch" style={{ paddingInlineStart: `${20 * Math.min(depth, 8)}px` }}>
           {children > 0 ? (
@@ -374,12 +378,14 @@ function Tree({ users }: { users: User[] }) {
         title: column.title,
         numeric: true,
         cell: ({ user }) => column.cell(user),
+        value: ({ user }) => column.sort?.(user) ?? null,
         ...(column.about === undefined ? {} : { about: column.about }),
       }),
     ),
     {
       key: "state",
       title: "State",
+      value: ({ user }) => user.reason,
       cell: ({ user }) => <State of={user.reason} title={user.message} />,
     },
   ];
@@ -393,6 +399,7 @@ function Tree({ users }: { users: User[] }) {
         rowKey={({ user }) => user.name}
       />
       <Pager label="entitlements" offset={at} total={rows.length} size={PAGE} onOffset={setOffset} />
+      <Csv label="Entitlements" columns={columns} rows={() => rows} />
     </>
   );
 }

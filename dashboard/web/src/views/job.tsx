@@ -104,7 +104,7 @@ function Page({ job }: { job: JobDetail }) {
       <Card title="Pods" wide>
         <LocalTable
           label="Pods"
-          columns={podColumns}
+          columns={podColumns(job)}
           rows={job.explanation.pods}
           rowKey={(row) => row.name}
           initial={{ key: "name", descending: false }}
@@ -260,7 +260,26 @@ function Why({ pods }: { pods: JobPod[] }) {
   );
 }
 
-const podColumns: Column<JobPod>[] = [
+/** The links to logs are there if the server has a template of their addresses. */
+function podColumns(job: JobDetail): Column<JobPod>[] {
+  if (job.logs.length === 0) return POD_COLUMNS;
+  const logs = new Map(job.explanation.pods.map(({ name }, index) => [name, job.logs[index]]));
+  return [
+    ...POD_COLUMNS,
+    {
+      key: "logs",
+      title: "Logs",
+      value: ({ name }) => logs.get(name) ?? null,
+      cell: ({ name }) => (
+        <a href={logs.get(name) ?? ""} target="_blank" rel="noreferrer" aria-label={`Logs of ${name}`}>
+          Logs
+        </a>
+      ),
+    },
+  ];
+}
+
+const POD_COLUMNS: Column<JobPod>[] = [
   {
     key: "name",
     title: "Pod",
@@ -282,6 +301,7 @@ const podColumns: Column<JobPod>[] = [
   ...(
     [
       ["held", "Held", text.cores],
+      ["used", "Used", text.exactCores],
       ["bought", "Bought", text.exactCores],
       ["price", "Price", text.price],
       ["spend", "Spend", text.exactCores],
@@ -300,6 +320,7 @@ const podColumns: Column<JobPod>[] = [
   {
     key: "cpus",
     title: "CPUs",
+    value: (row) => row.cpus,
     cell: (row) => (row.cpus ? <Name of={row.cpus} /> : <span class="muted">–</span>),
   },
   { key: "state", title: "State", sort: (row) => row.state, cell: (row) => <State of={row.state} /> },
@@ -311,13 +332,25 @@ function pairFigure(key: "predicted" | "measured" | "gain" | "exploration", titl
 }
 
 const pairColumns: Column<JobPod>[] = [
-  { key: "name", title: "Pod", header: true, cell: (row) => <Name of={row.name} /> },
-  { key: "partner", title: "Beside", cell: (row) => <Name of={row.coRunner?.partner ?? ""} /> },
+  {
+    key: "name",
+    title: "Pod",
+    header: true,
+    value: (row) => row.name,
+    cell: (row) => <Name of={row.name} />,
+  },
+  {
+    key: "partner",
+    title: "Beside",
+    value: (row) => row.coRunner?.partner ?? null,
+    cell: (row) => <Name of={row.coRunner?.partner ?? ""} />,
+  },
   pairFigure("predicted", "Predicted"),
   pairFigure("measured", "Measured"),
   {
     key: "companion",
     title: "Better beside",
+    value: (row) => row.coRunner?.companion ?? null,
     cell: (row) =>
       row.coRunner?.companion ? (
         <Name of={row.coRunner.companion} />

@@ -1,15 +1,16 @@
 // All jobs, page by page from the server, which also sorts and filters them.
 
 import { useEffect, useState } from "preact/hooks";
-import { query } from "../api/client";
+import { get, query } from "../api/client";
 import { useAnswer } from "../api/live";
 import type { JobRow, JobPage, Overview } from "../api/types";
 import { Card, Empty, Failure, Heading, Loading } from "../components/basics";
 import { jobColumns, jobName } from "../components/columns";
-import { Pager, Search, Table, nextSort, useTableState } from "../components/table";
+import { Csv, Pager, Search, Table, nextSort, useTableState } from "../components/table";
 import { count, whole } from "../format";
 
 const SIZE = 50;
+const MOST = 1000;
 const BY_NAME = { key: "name", descending: false };
 
 export function Jobs({ parameters, overview }: { parameters: URLSearchParams; overview: Overview }) {
@@ -38,6 +39,19 @@ function JobTable({ user, node }: { user: string | null; node: string | null }) 
   const { data, error } = useAnswer<JobPage>(
     `jobs${query({ user, node, q: wanted, sort: order, offset, limit: SIZE })}`,
   );
+  const all = async () => {
+    const found: JobRow[] = [];
+    for (let total = 1; found.length < total; ) {
+      const part = await get<JobPage>(
+        `jobs${query({ user, node, q: wanted, sort: order, offset: found.length, limit: MOST })}`,
+        AbortSignal.timeout(60_000),
+      );
+      found.push(...part.jobs);
+      total = part.jobs.length === 0 ? 0 : part.total;
+    }
+    return found;
+  };
+  const columns = jobColumns(user === null);
   if (error !== null && data === null) return <Failure error={error} />;
   if (data === null) return <Loading />;
   const none = data.total === 0;
@@ -60,7 +74,7 @@ function JobTable({ user, node }: { user: string | null; node: string | null }) 
       ) : (
         <Table<JobRow>
           label="Jobs"
-          columns={jobColumns()}
+          columns={columns}
           rows={data.jobs}
           rowKey={jobName}
           cards
@@ -75,6 +89,7 @@ function JobTable({ user, node }: { user: string | null; node: string | null }) 
         size={SIZE}
         onOffset={(value) => change({ offset: value })}
       />
+      {!none && <Csv label="Jobs" columns={columns} rows={all} />}
     </>
   );
 }

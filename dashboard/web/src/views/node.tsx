@@ -167,6 +167,7 @@ function Grants({
   onChoose: (owner: string | null) => void;
 }) {
   const seen = useMemo(() => cpusOf(node.topology?.sockets ?? []), [node.topology]);
+  const cpusOfGrant = (row: Grant) => row.cpus ?? cpuList(seen.get(ownerKey(row)) ?? []);
   const columns: Column<Grant>[] = [
     { key: "mark", title: "Sign", cell: (row) => <OwnerMark mark={known.get(ownerKey(row))} /> },
     {
@@ -206,10 +207,19 @@ function Grants({
       cell: (row) => text.cores(row.held),
     },
     {
+      key: "used",
+      title: "Cores used",
+      numeric: true,
+      about: "Cores that it keeps busy, as measured",
+      sort: (row) => row.used,
+      cell: (row) => text.exactCores(row.used),
+    },
+    {
       key: "cpus",
       title: "CPUs",
+      value: cpusOfGrant,
       cell: (row) => {
-        const cpus = row.cpus ?? cpuList(seen.get(ownerKey(row)) ?? []);
+        const cpus = cpusOfGrant(row);
         return cpus === "" ? <span class="muted">–</span> : <Name of={cpus} />;
       },
     },
@@ -230,7 +240,7 @@ function Grants({
     },
     {
       key: "memoryUsed",
-      title: "Used",
+      title: "Memory used",
       numeric: true,
       sort: (row) => row.memoryUsed,
       cell: (row) => (
@@ -327,13 +337,21 @@ function Supply({ node }: { node: NodeDetail }) {
                 key: "pod",
                 title: "Pod",
                 header: true,
+                value: (row) => `${row.namespace}/${row.name}`,
                 cell: (row) => <Name of={`${row.namespace}/${row.name}`} />,
               },
-              { key: "cpus", title: "CPUs", numeric: true, cell: (row) => text.cores(row.cpus) },
+              {
+                key: "cpus",
+                title: "CPUs",
+                numeric: true,
+                sort: (row) => row.cpus,
+                cell: (row) => text.cores(row.cpus),
+              },
               {
                 key: "memory",
                 title: "Memory",
                 numeric: true,
+                sort: (row) => row.memory,
                 cell: (row) => text.bytes(row.memory),
               },
             ]}

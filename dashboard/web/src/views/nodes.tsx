@@ -22,7 +22,7 @@ export function Nodes({ overview }: { overview: Overview }) {
       <Card title="All nodes" wide>
         <LocalTable
           label="All nodes"
-          columns={nodeColumns()}
+          columns={nodeColumns(nodes)}
           rows={nodes}
           rowKey={(row) => row.name}
           filter={(row) => `${row.name} ${row.pool ?? ""} ${row.agent}`}

@@ -1,5 +1,6 @@
 // One user: what its entitlement is worth, what it has of it, and with whom it trades.
 
+import { Fragment } from "preact";
 import { path } from "../api/client";
 import { useAnswer } from "../api/live";
 import type { Ledger, UserDetail } from "../api/types";
@@ -125,7 +126,22 @@ function Page({ user }: { user: UserDetail }) {
             }
           />
         </Card>
-        <Card title="Ledger" about="Credits of the last quantum of memory that was settled.">
+        <Card
+          title="Ledger"
+          about="What others owe it or it owes them, and the last quantum of memory that was settled."
+        >
+          {user.account.length > 0 && (
+            <dl class="sum">
+              {user.account.map(({ of, owed, effect }) => (
+                <Fragment key={of}>
+                  <dt>
+                    {of === "cores" ? "Cores" : "Memory"}: {effect}
+                  </dt>
+                  <dd>{owed}</dd>
+                </Fragment>
+              ))}
+            </dl>
+          )}
           <Quantum of={user.quantum} />
         </Card>
       </div>
@@ -135,7 +151,7 @@ function Page({ user }: { user: UserDetail }) {
       <Card title="Jobs" wide>
         <LocalTable
           label="Jobs"
-          columns={jobColumns()}
+          columns={jobColumns(user.children.length > 0)}
           rows={user.jobs}
           rowKey={jobName}
           filter={jobName}
@@ -174,10 +190,11 @@ function Quantum({ of }: { of: Ledger | null }) {
               key: "name",
               title: "User",
               header: true,
+              value: (row) => row.name,
               cell: (row) =>
                 row.name === "" ? <span class="muted">nobody</span> : <Name of={row.name} />,
             },
-            { key: "what", title: "Memory", cell: (row) => row.what },
+            { key: "what", title: "Memory", value: (row) => row.what, cell: (row) => row.what },
             {
               key: "memory",
               title: "Amount",

@@ -42,6 +42,7 @@ const columns: Column<User>[] = [
 ];
 
 export function Users({ overview }: { overview: Overview }) {
+  const parents = overview.users.some(({ parent }) => parent !== null);
   return (
     <>
       <Heading title="Users" below={<p>{count(overview.users.length, "entitlement")}.</p>}>
@@ -50,7 +51,7 @@ export function Users({ overview }: { overview: Overview }) {
       <Card title="All users" wide>
         <LocalTable
           label="All users"
-          columns={columns}
+          columns={columns.filter(({ key }) => parents || key !== "parent")}
           rows={overview.users}
           rowKey={(row) => row.name}
           filter={(row) => `${row.name} ${row.parent ?? ""} ${row.reason}`}

@@ -5,7 +5,16 @@ import { useContext, useEffect, useId, useMemo, useRef, useState } from "preact/
 import type { ApiError } from "../api/client";
 import { post, query } from "../api/client";
 import { LiveContext, useAnswer } from "../api/live";
-import type { Changes, Division, JobRow, JobPage, Overview, User, WhatIfAnswer } from "../api/types";
+import type {
+  Changes,
+  Division,
+  JobRow,
+  JobPage,
+  Overview,
+  PlainUser,
+  User,
+  WhatIfAnswer,
+} from "../api/types";
 import { Card, Empty, Failure, Heading, Loading, Name, Notice } from "../components/basics";
 import { jobName } from "../components/columns";
 import type { Column } from "../components/table";
@@ -637,6 +646,7 @@ function Comparison({ of }: { of: WhatIfAnswer }) {
           empty="There are no users."
         />
       </Card>
+      <Plain of={of} />
       <div class="columns">
         <Card title="The whole cluster">
           <Figures now={now} then={then} />
@@ -688,6 +698,74 @@ function Comparison({ of }: { of: WhatIfAnswer }) {
         />
       </Card>
     </>
+  );
+}
+
+/** A user on plain Kubernetes, today and then. */
+interface Plainly {
+  name: string;
+  plain: PlainUser | undefined;
+  now: Division["users"][number] | undefined;
+  then: Division["users"][number] | undefined;
+}
+
+function Plain({ of }: { of: WhatIfAnswer }) {
+  const { plain, now, then } = of;
+  if (plain === null) return null;
+  const there = new Map(plain.users.map((each) => [each.name, each]));
+  const rows = pairs(now.users, then.users, (row) => row.name).map(
+    (each): Plainly => ({ ...each, name: each.key, plain: there.get(each.key) }),
+  );
+  const figures = (
+    key: "held" | "utility",
+    group: string,
+    format: (value: number | null) => string,
+  ): Column<Plainly>[] =>
+    (
+      [
+        ["plain", "plain Kubernetes"],
+        ["now", "today"],
+        ["then", "then"],
+      ] as const
+    ).map(([when, title]) => ({
+      key: `${key}-${when}`,
+      title,
+      group,
+      numeric: true,
+      sort: (row) => row[when]?.[key] ?? null,
+      cell: (row) => format(row[when]?.[key] ?? null),
+    }));
+  return (
+    <Card
+      title="Beside plain Kubernetes"
+      about="What the requests and limits of today's pods would give them without Walras, all of them busy."
+      wide
+    >
+      <p>
+        {text.count(plain.starving, "pod")} would hold less than a tenth of a core on plain
+        Kubernetes; {text.whole(now.starving)} {now.starving === 1 ? "does" : "do"} today, and{" "}
+        {text.whole(then.starving)} would then.
+      </p>
+      <LocalTable
+        label="Users beside plain Kubernetes"
+        columns={[
+          {
+            key: "name",
+            title: "User",
+            header: true,
+            sort: (row) => row.name,
+            cell: (row) => <Name of={row.name} />,
+          },
+          ...figures("held", "Held", text.exactCores),
+          ...figures("utility", "Utility", text.utility),
+        ]}
+        rows={rows}
+        rowKey={(row) => row.name}
+        initial={{ key: "name", descending: false }}
+        size={20}
+        empty="There are no users."
+      />
+    </Card>
   );
 }
 
@@ -746,12 +824,19 @@ function Figures({ now, then }: { now: Division; then: Division }) {
   const rows = pairs(now.figures, then.figures, (row) => row.name);
   type Row = Pair<Division["figures"][number]>;
   const columns: Column<Row>[] = [
-    { key: "name", title: "Figure", header: true, cell: (row) => row.key },
-    { key: "now", title: "Today", numeric: true, cell: (row) => row.now?.value ?? text.UNKNOWN },
+    { key: "name", title: "Figure", header: true, value: (row) => row.key, cell: (row) => row.key },
+    {
+      key: "now",
+      title: "Today",
+      numeric: true,
+      value: (row) => row.now?.value ?? null,
+      cell: (row) => row.now?.value ?? text.UNKNOWN,
+    },
     {
       key: "then",
       title: "Then",
       numeric: true,
+      value: (row) => row.then?.value ?? null,
       cell: (row) => <strong>{row.then?.value ?? text.UNKNOWN}</strong>,
     },
   ];
