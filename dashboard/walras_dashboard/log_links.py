@@ -1,4 +1,4 @@
-"""Pure: addresses of the logs of pods, by a template that is an option of the server."""
+"""Addresses of the logs of pods, and the option of the server that says where these are."""
 
 from __future__ import annotations
 

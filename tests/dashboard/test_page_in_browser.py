@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -290,6 +292,14 @@ def test_hostile_names_are_text(window: Browser, url: str) -> None:
         assert {HTML, LONG, RIGHT_TO_LEFT} <= {title for title, _, _ in names}
         assert {bidi for _, bidi, _ in names} == {"isolate"}
         assert all(width < 400 for _, _, width in names)
+        cut = (
+            "const e = [...document.querySelectorAll('tbody th .name')]"
+            ".find(e => e.title === arguments[0]);"
+            "const [start, end] = e.children;"
+            "return [start.scrollWidth > start.clientWidth, start.textContent + end.textContent,"
+            " end.getBoundingClientRect().right <= e.getBoundingClientRect().right + 0.5]"
+        )
+        assert window.script(cut, LONG) == [True, LONG, True]
         assert window.complaints() == []
     finally:
         gateway.stop()
@@ -411,6 +421,108 @@ def test_jobs_keep_their_figures_in_sight(page: Browser) -> None:
     assert page.audit() == []
 
 
+SAVED = """
+    const [label, done] = arguments;
+    const make = URL.createObjectURL;
+    URL.createObjectURL = (blob) => {
+      URL.createObjectURL = make;
+      blob.text().then(done);
+      return make.call(URL, blob);
+    };
+    document.querySelector(`[aria-label="Save ${label} as CSV"]`).click();
+"""
+"""What a click on a table's button saves."""
+
+
+def saved(window: Browser, label: str) -> list[dict[str, str]]:
+    text = window.driver.execute_async_script(SAVED, label)
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def asked(url: str, path: str, body: object = None) -> Any:
+    base, _, token = url.partition("?token=")
+    method = "GET" if body is None else "POST"
+    headers = {"Authorization": f"Bearer {token}"}
+    address = f"{base}api/v1/{path}"
+    return httpx.request(method, address, json=body, headers=headers, timeout=60).json()
+
+
+def test_a_table_is_saved_with_all_digits_and_no_name_becomes_a_formula(
+    window: Browser, url: str
+) -> None:
+    gateway = Gateway(url, {"batch": "=1+2,3", "speech-lab": "-0"})
+    try:
+        window.open(gateway.url)
+        window.view("users")
+        rows = {each["User"]: each for each in saved(window, "All users")}
+        names = {"batch": "'=1+2,3", "speech-lab": "'-0"}
+        users = {
+            names.get(each["name"], each["name"]): each for each in asked(url, "overview")["users"]
+        }
+        assert rows.keys() == users.keys()
+        for name, each in users.items():
+            assert float(rows[name]["Held"]) == each["cores"]["held"]
+            assert (float(rows[name]["Gain"]) if rows[name]["Gain"] else None) == each["gain"]
+        window.view("users?q=astronomy")
+        assert window.shows("1 of 5")
+        assert [each["User"] for each in saved(window, "All users")] == ["astronomy"]
+    finally:
+        gateway.stop()
+    window.complaints()
+
+
+def test_pods_lead_to_their_logs_and_show_what_they_use(window: Browser, tmp_path: Path) -> None:
+    documents = lab()
+    for each in documents:
+        if each["kind"] == "NodeAllocation":
+            for pod in each["status"]["pods"]:
+                pod["usedCpus"] = "2.5"
+    path = write(tmp_path / "cluster.json", documents)
+    logs = "https://logs.example/?namespace={namespace}&pod={pod}"
+    with served("-f", str(path), "--logs", logs) as url:
+        window.open(url)
+        window.view("jobs/vision/train")
+        link = "return [...document.querySelectorAll('a[aria-label^=Logs]')].map(e => e.href)"
+        assert window.script(link) == [
+            f"https://logs.example/?namespace=vision&pod=train-{number}" for number in (0, 1)
+        ]
+        assert [each["Used"] for each in saved(window, "Pods")] == ["1.25", "1.25"]
+        assert window.audit() == []
+        window.view("nodes/node-1")
+        assert {each["Cores used"] for each in saved(window, "Grants")} == {"1.25"}
+    window.complaints()
+
+
+def test_a_what_if_stands_beside_plain_kubernetes(page: Browser, url: str) -> None:
+    page.view("what-if")
+    assert page.shows("Beside plain Kubernetes")
+    plain = asked(url, "what-if", {})["plain"]
+    rows = saved(page, "Users beside plain Kubernetes")
+    shown = {each["User"]: float(each["Held: plain Kubernetes"]) for each in rows}
+    assert shown == {each["name"]: each["held"] for each in plain["users"]}
+    assert page.shows("would hold less than a tenth of a core on plain Kubernetes")
+
+
+def test_a_range_of_ones_own_is_in_the_address(page: Browser) -> None:
+    page.view("time?from=2026-01-30T10:00:00Z&to=2026-01-30T11:00:00Z")
+    assert page.shows("Nothing is known of this time")
+    fields = "return [...document.querySelectorAll('input[type=datetime-local]')].map(e => e.value)"
+    assert page.script("return new Date('2026-01-30T10:00Z').getTimezoneOffset()") == 0
+    assert page.script(fields) == ["2026-01-30T10:00", "2026-01-30T11:00"]
+    page.script(
+        "const e = document.querySelectorAll('input[type=datetime-local]')[1];"
+        "e.value = '2999-01-01T00:00'; e.dispatchEvent(new Event('change', {bubbles: true}))"
+    )
+    assert page.shows("Cores over time")
+    assert "to=2999-01-01T00%3A00%3A00.000Z" in page.script("return location.hash")
+    page.driver.back()
+    assert page.shows("Nothing is known of this time")
+    page.view("time?from=2026-01-30T12:00:00Z&to=2026-01-30T11:00:00Z")
+    assert page.shows("ends before it begins")
+    page.click(".segment")
+    assert eventually(lambda: page.script("return location.hash") == "#/time?since=900", 20)
+
+
 @pytest.fixture(scope="module")
 def huge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     path = write(tmp_path_factory.mktemp("large") / "cluster.json", large())
@@ -433,6 +545,8 @@ def test_a_thousand_nodes_and_ten_thousand_jobs_never_stop_the_page(
             break
     assert long == {}
     assert window.complaints() == []
+    window.view("jobs")
+    assert len(saved(window, "Jobs")) == 10_000
 
 
 def _long_stalls(window: Browser) -> dict[str, float]:
