@@ -260,7 +260,7 @@ def _holders(node: NodeExplanation) -> Table:
     table = Table(**STYLE)
     for head in ("pod", "job", "user"):
         table.add_column(head, no_wrap=True)
-    for head in ("held", "memory", "spend"):
+    for head in ("held", "used", "memory", "spend"):
         table.add_column(head, justify="right", no_wrap=True)
     for head in ("CPUs", "state", ""):
         table.add_column(head, no_wrap=True)
@@ -270,6 +270,7 @@ def _holders(node: NodeExplanation) -> Table:
             each.job or "-",
             each.user or "-",
             cores(each.held),
+            decimal(each.used),
             memory(each.memory),
             decimal(each.spend),
             each.cpus or "-",
