@@ -192,9 +192,9 @@ def test_what_others_write_while_the_journal_is_written_stays(
     quiet = history(version, "abc")
     assert quiet.run(SMALL, {}) == []
     foreign = [each for each in happenings(quiet.node, "ab") if isinstance(each, Foreign)]
-    # Of each write, the second one is of the folder.
-    moments = [each for each in quiet.kernel.fsyncs[1::2] if each < quiet.moments]
-    assert len(moments) > 10
+    # Of each write, the second one is of the folder; either version takes every other write.
+    moments = [each for each in quiet.kernel.fsyncs[1::2] if each < quiet.moments][version - 1 :: 2]
+    assert len(moments) > 5
     for moment in moments:
         assert history(version, "abc").run(SMALL, {moment: foreign}) == []
 
