@@ -116,7 +116,9 @@ def has_variable(pid: int, assignment: bytes) -> bool:
 
 
 def is_in_cgroup(pid: int, group: str) -> bool:
-    """Whether a process is in a cgroup or below it.
+    """Whether a thread of a process is in a cgroup or below it.
+
+    The first thread can have ended before the others; version 1 then says that it is at the top.
 
     Args:
         pid: Process ID.
@@ -124,7 +126,11 @@ def is_in_cgroup(pid: int, group: str) -> bool:
             below the root, of which the kernel counts.
     """
     sought = f"{group}/".encode()
-    return any(sought in line + b"/" for line in _read(f"/proc/{pid}/cgroup").splitlines())
+    return any(
+        sought in line + b"/"
+        for thread in threads(pid)
+        for line in _read(f"/proc/{pid}/task/{thread}/cgroup").splitlines()
+    )
 
 
 def _is_in_exec(pid: int) -> bool:

@@ -143,13 +143,21 @@ def pidfd(pid: int) -> int | None:
 
 def belongs(pid: int, resources: RunResources) -> bool:
     """Return whether a process is in the run's cgroup or a session of it, or has its marker."""
-    try:
-        groups = (PROC / str(pid) / "cgroup").read_text(errors="replace").splitlines()
-    except OSError:
-        groups = []
-    return any(resources.cgroup in line.split("/") for line in groups) or is_marked_or_in_session(
-        pid, resources
-    )
+    return is_in_cgroup(pid, resources.cgroup) or is_marked_or_in_session(pid, resources)
+
+
+def is_in_cgroup(pid: int, name: str) -> bool:
+    """Return whether a thread of a process is in a cgroup of that name, or below one.
+
+    The first thread can have ended before the others; version 1 then says that it is at the top.
+    """
+    with contextlib.suppress(OSError):  # it has ended
+        for thread in (PROC / str(pid) / "task").iterdir():
+            with contextlib.suppress(OSError):  # this thread has
+                lines = (thread / "cgroup").read_text(errors="replace").splitlines()
+                if any(name in line.split("/") for line in lines):
+                    return True
+    return False
 
 
 def marked_or_in_session(resources: RunResources) -> Iterator[int]:

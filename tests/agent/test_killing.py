@@ -153,3 +153,11 @@ def test_a_process_is_in_its_cgroup_and_those_above_and_in_no_other() -> None:
     assert procfs.is_in_cgroup(own, group.rpartition("/")[0])
     assert not procfs.is_in_cgroup(own, f"{group}/none")
     assert not procfs.is_in_cgroup(own, group[:-1] or "/walras-none")
+
+
+def test_the_reaper_finds_whoever_is_in_a_group_of_that_name() -> None:
+    groups = [line.split("/") for line in Path("/proc/self/cgroup").read_text().splitlines()]
+
+    assert all(_reaper.is_in_cgroup(os.getpid(), name) for parts in groups for name in parts)
+    assert not _reaper.is_in_cgroup(os.getpid(), "walras-none")
+    assert not _reaper.is_in_cgroup(2**22 + 1, "walras-none")  # more than there can be

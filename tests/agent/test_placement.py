@@ -348,6 +348,26 @@ def test_what_a_crashed_run_left_is_killed_and_removed_and_a_living_run_is_not()
         living.close()
 
 
+ENDS_ITS_FIRST_THREAD = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+print("ends", flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_whose_first_thread_has_ended_is_killed(job: PlacedJob, start: Start) -> None:
+    process = start(job, ENDS_ITS_FIRST_THREAD, BOTH)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ends\n"
+    assert eventually(lambda: not is_alive(process.pid))
+    assert process.poll() is None  # the other thread goes on
+
+    job.close()
+
+    assert process.wait(60) == -signal.SIGKILL
+
+
 BINDS_ITSELF = """
 import os
 os.sched_setaffinity(0, {{{cpu}}})
