@@ -208,7 +208,7 @@ def test_the_chart_of_the_registry_names_images_that_are_there(made: str) -> Non
     where = (chart, "--version", made, "--plain-http")
     on = ("--set", "dashboard.enabled=true")
 
-    def images_of(*options: object) -> set[str]:
+    def images_of(*options: str | Path) -> set[str]:
         return {
             container["image"]
             for each in yaml.safe_load_all(run(helm, "template", "walras", *where, *on, *options))
