@@ -151,7 +151,7 @@ class Overview(ApiModel):
         lending_unknown: Number of nodes for which it is not known who lends; null if for all.
         short: Pods that starve or hold less than they requested.
         changes: Last changes, newest first.
-        predictions: How good predicted ends of jobs were that came, a sentence each.
+        predictions: How good predictions of each kind were that came true, a sentence each.
     """
 
     time: str

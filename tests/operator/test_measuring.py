@@ -205,6 +205,20 @@ def test_progress_that_departs_twice_in_a_row_has_a_job_measured_again() -> None
     assert len(known.record().measurements) == 1
 
 
+def test_speedups_that_checks_test_are_scored_in_the_status_of_the_market() -> None:
+    known = cluster(reprofileSeconds=60)
+    known.steps(6)
+    known.pace = 0.9
+    known.steps(20)
+    (found,) = [
+        each
+        for each in (known.world.market.status or {})["predictions"]  # type: ignore[union-attr]
+        if each["of"] == "Speedup"
+    ]
+    assert found["number"] >= 2
+    assert float(found["crps"]) == pytest.approx(0.1, abs=0.01)
+
+
 def test_a_single_departure_changes_nothing() -> None:
     known = cluster(reprofileSeconds=600)
     known.steps(6)

@@ -26,13 +26,13 @@ VISIBLE = 0.005
 NUMBERS = frozenset(
     {
         "atEntitlement", "bought", "budget", "budgetFactor", "budgetShare",
-        "coreValue", "cores", "entitled", "entitlementError", "envyFreeness",
+        "coreValue", "cores", "coverage", "crps", "entitled", "entitlementError", "envyFreeness",
         "heldProgress", "memoryValue", "now", "otherSpend", "price", "priceError", "progress",
         "proportionalProgress", "residual", "speedup", "spend", "systemProgress", "uniformity",
-        "unmetMemory", "utility", "weight",
+        "unmetMemory", "utility", "weight", "widening", "width",
     }
 )  # fmt: skip
-"""Fields whose numbers follow prices."""
+"""Fields whose numbers follow prices, or every progress check in the cluster."""
 
 WITH_OTHERS = frozenset(
     {"coreHours", "gaining", "losing", "neededCores", "payableCores", "workLeftError"}
