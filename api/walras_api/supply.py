@@ -42,12 +42,14 @@ def reported_processors(status: Mapping[str, Any] | None) -> ProcessorCounts | N
     topology = (status or {}).get("topology")
     if not isinstance(topology, dict):
         return None
-    cores, threads, sockets = (topology.get(field) for field in ProcessorCounts._fields)
-    if type(cores) is type(threads) is type(sockets) is int and (
-        0 < sockets <= cores <= threads <= MOST_CPUS
-    ):
-        return ProcessorCounts(cores, threads, sockets)
-    return None
+    given = [topology.get(field) for field in ProcessorCounts._fields]
+    # Numbers that were read from a file are of a class of their own.
+    if not all(isinstance(each, int) and not isinstance(each, bool) for each in given):
+        return None
+    cores, threads, sockets = map(int, given)
+    if not 0 < sockets <= cores <= threads <= MOST_CPUS:
+        return None
+    return ProcessorCounts(cores, threads, sockets)
 
 
 class Taken(NamedTuple):

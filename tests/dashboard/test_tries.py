@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dashboard_clusters import lab, write
 from dashboards import EXAMPLE
 from walras_cli.cluster.options import Target
 from walras_cli.what_if.changes import ChangedCluster, situation_of_world
@@ -55,3 +56,13 @@ def test_other_shares_are_applied_to_the_market_as_to_the_objects() -> None:
     assert fast.snapshot.jobs == whole.snapshot.jobs
     assert fast.snapshot.nodes == whole.snapshot.nodes
     assert fast.notes == whole.notes
+
+
+def test_a_file_sells_the_cores_that_its_market_sells(tmp_path: Path) -> None:
+    """Its nodes have two threads for each core, as their agents have reported."""
+    dump = Dump.of([write(tmp_path / "cluster.json", lab())])
+    market = dump.state().facts.market
+    assert market is not None
+    sold = {each.node: float(each.cores) for each in market.status.prices}
+    now = Tries().answer(dump.world(), WhatIf()).now
+    assert {each.name: each.cores for each in now.nodes} == sold
