@@ -438,10 +438,10 @@ if os.fork() == 0:
         os.setsid()
     if os.fork() > 0:
         os._exit(0)
-    print(os.getpid(), flush=True)
+    os.write(1, b"%d\\n" % os.getpid())
     os.execve("/bin/sleep", ["sleep", "60"], {environment})
 os.wait()
-print("ended", flush=True)
+os.write(1, b"ended\\n")
 time.sleep(60)
 """
 
@@ -467,7 +467,7 @@ def test_by_affinity_only_what_keeps_neither_session_nor_environment_outlives_it
 
         job.close()
 
-        assert is_alive(detached) == outlives
+        assert eventually(lambda: is_alive(detached) == outlives)
     finally:
         if is_alive(detached):
             os.kill(detached, signal.SIGKILL)
