@@ -42,11 +42,15 @@ def reported_processors(status: Mapping[str, Any] | None) -> ProcessorCounts | N
     topology = (status or {}).get("topology")
     if not isinstance(topology, dict):
         return None
-    given = [topology.get(field) for field in ProcessorCounts._fields]
     # Numbers that were read from a file are of a class of their own.
-    if not all(isinstance(each, int) and not isinstance(each, bool) for each in given):
+    given = [
+        int(each)
+        for each in map(topology.get, ProcessorCounts._fields)
+        if isinstance(each, int) and not isinstance(each, bool)
+    ]
+    if len(given) < len(ProcessorCounts._fields):
         return None
-    cores, threads, sockets = map(int, given)
+    cores, threads, sockets = given
     if not 0 < sockets <= cores <= threads <= MOST_CPUS:
         return None
     return ProcessorCounts(cores, threads, sockets)

@@ -85,7 +85,7 @@ class Dump:
         """Return the pods that run on a node."""
         return [each for each in self.known.objects.pods if each.spec.node_name == node]
 
-    def listen(self, hear: Callable[[str], None]) -> Callable[[], None]:  # noqa: ARG002 - nothing changes
+    def listen(self, receive: Callable[[str], None]) -> Callable[[], None]:  # noqa: ARG002 - nothing changes
         """Return what ends a watch of files, which do not change."""
         return lambda: None
 

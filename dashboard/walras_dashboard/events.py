@@ -28,7 +28,7 @@ async def stream(viewer: Viewer, is_current: Callable[[], bool]) -> AsyncGenerat
 
     Args:
         viewer: Viewer who listens.
-        is_current: Says, in a thread, whether the viewer may hear more; otherwise the events end.
+        is_current: Says, in a thread, whether the viewer may receive more; if not, the events end.
     """
     loop, news = asyncio.get_running_loop(), _News()
     with viewer.limit.stream():
@@ -65,7 +65,7 @@ class _News:
         self.lost = ""
         self.happened = asyncio.Event()
 
-    def hear(self, lost: str) -> None:
+    def receive(self, lost: str) -> None:
         self.lost = lost
         self.happened.set()
 
@@ -73,7 +73,7 @@ class _News:
 def _tell(loop: asyncio.AbstractEventLoop, news: _News, lost: str) -> None:
     """Pass on news from another thread; the loop may have ended meanwhile."""
     if not loop.is_closed():
-        loop.call_soon_threadsafe(news.hear, lost)
+        loop.call_soon_threadsafe(news.receive, lost)
 
 
 async def _events(

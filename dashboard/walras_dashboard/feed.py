@@ -85,7 +85,7 @@ class Feed:
         self._listing = []
         return set()
 
-    def hear(self, document: Document, *, deleted: bool) -> None:
+    def receive(self, document: Document, *, deleted: bool) -> None:
         """Tell of a change, or collect what is listed."""
         if self._listing is not None:
             self._listing.append(document)

@@ -72,7 +72,7 @@ class FollowedFiles:
             raise BadInput(*state.notes)
         return self._dump.world()
 
-    def listen(self, hear: Callable[[str], None]) -> Callable[[], None]:
+    def listen(self, receive: Callable[[str], None]) -> Callable[[], None]:
         """Call a function whenever the files change, until the result is called."""
         stopping = threading.Event()
 
@@ -81,7 +81,7 @@ class FollowedFiles:
             while not stopping.wait(LOOK_SECONDS):
                 if (latest := self.state().revision) != revision:
                     revision = latest
-                    hear("")
+                    receive("")
 
         threading.Thread(target=look, name="files", daemon=True).start()
         return stopping.set

@@ -235,13 +235,13 @@ class Live:
         self._world = (time.monotonic(), world)
         return world
 
-    def listen(self, hear: Callable[[str], None]) -> Callable[[], None]:
+    def listen(self, receive: Callable[[str], None]) -> Callable[[], None]:
         """Call a function whenever there is news, until the result is called."""
         self._start()
         key = object()
         with self._lock:
-            self._listeners[key] = hear
-        hear(self._lost())
+            self._listeners[key] = receive
+        receive(self._lost())
 
         def stop() -> None:
             with self._lock:
@@ -390,8 +390,8 @@ class Live:
     def _tell(self) -> None:
         with self._lock:
             listeners, lost = list(self._listeners.values()), self._lost()
-        for hear in listeners:
-            hear(lost)
+        for receive in listeners:
+            receive(lost)
 
     def _look_at_leases(self) -> None:
         """See which operator and agents are alive, and forget an old world, again and again."""

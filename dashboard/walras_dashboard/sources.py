@@ -38,7 +38,7 @@ class Source(Protocol):
             ApiError: The cluster cannot be asked.
         """
 
-    def listen(self, hear: Callable[[str], None]) -> Callable[[], None]:
+    def listen(self, receive: Callable[[str], None]) -> Callable[[], None]:
         """Call a function whenever there is news, from any thread, until the result is called.
 
         The function is given why the cluster cannot be reached, or nothing once it can.

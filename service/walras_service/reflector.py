@@ -69,7 +69,7 @@ class Follower(Protocol):
     def known(self) -> set[str]:
         """Return the UIDs of the objects that it knows; a list begins."""
 
-    def hear(self, document: Document, *, deleted: bool) -> None:
+    def receive(self, document: Document, *, deleted: bool) -> None:
         """Take an object of a list, or one that has changed or was deleted."""
 
     def listed(self, gone: set[str]) -> None:
@@ -103,7 +103,7 @@ class Reflector:
         problem: Why the last request failed; None if it did not.
         failing_since: When the first request failed of those that have failed since one succeeded,
             by `time.monotonic`; None if the last one did not fail.
-        heard: When the API server last confirmed that nothing is missed, by `time.monotonic`.
+        confirmed: When the API server last confirmed that nothing is missed, by `time.monotonic`.
         active: When the thread last did anything, by `time.monotonic`.
     """
 
@@ -125,7 +125,7 @@ class Reflector:
         self.complete = False
         self.problem: ApiError | None = None
         self.failing_since: float | None = None
-        self.heard = self.active = time.monotonic()
+        self.confirmed = self.active = time.monotonic()
         self._api, self._kind, self._follower = api, kind, follower
         self._namespaces, self._selectors = namespaces, dict(selectors or {})
         self._only_metadata, self._lists_first, self._longest = only_metadata, lists_first, longest
@@ -290,7 +290,7 @@ class Reflector:
                         self._take(json.loads(line))
                     if self._interrupted:
                         return
-            self.heard = time.monotonic()
+            self.confirmed = time.monotonic()
             self._failures = 0
         except _SilenceError:
             self._version = ""
@@ -310,7 +310,7 @@ class Reflector:
         self._confirm(time.monotonic())
 
     def _confirm(self, moment: float) -> None:
-        self.heard, self.active = moment, time.monotonic()
+        self.confirmed, self.active = moment, time.monotonic()
         self._succeeded()
 
     def _succeeded(self) -> None:
@@ -336,7 +336,7 @@ class Reflector:
     def _tell(self, document: Document, *, deleted: bool = False) -> None:
         with self._lock:
             if not self._interrupted:
-                self._follower.hear(document, deleted=deleted)
+                self._follower.receive(document, deleted=deleted)
 
 
 class _SilenceError(ApiError):

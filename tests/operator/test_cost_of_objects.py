@@ -34,10 +34,10 @@ def beside(kind: str, document: Document, copies: int) -> World:
     around = (market(), node(), entitlement(), job(), pod("train-0"))
     for each in around:
         metadata = {**each["metadata"], "resourceVersion": "1"}
-        mirror.hear(each["kind"], {**each, "metadata": metadata})
+        mirror.receive(each["kind"], {**each, "metadata": metadata})
     for number in range(copies):
         own = {"name": f"o{number}", "uid": f"u{number}", "resourceVersion": "1"}
-        mirror.hear(kind, {**document, "metadata": {**document["metadata"], **own}})
+        mirror.receive(kind, {**document, "metadata": {**document["metadata"], **own}})
     return mirror.world("2026-01-31T12:00:00Z")
 
 

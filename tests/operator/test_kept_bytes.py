@@ -38,7 +38,7 @@ def kept(kind: str, document: Document, copies: int = 1) -> int:
             made = json.loads(text)
             name = f"{made['metadata']['name'][:20]}-{number}"
             made["metadata"] |= {"name": name, "uid": f"u{number}", "resourceVersion": "1"}
-            mirror.hear(kind, made)
+            mirror.receive(kind, made)
             del made
         return tracemalloc.get_traced_memory()[0] - before
     finally:
@@ -84,7 +84,7 @@ def test_what_is_left_out_is_said_where_its_owner_looks(monkeypatch: pytest.Monk
     mirror = Mirror(Scope("walras-system").kinds, lambda _: None, lambda: 0.0)
     for each in (pods_with_tolerations(8_000), market(), node(), entitlement(), job()):
         metadata = {**each["metadata"], "resourceVersion": "1"}
-        mirror.hear(each["kind"], {**each, "metadata": metadata})
+        mirror.receive(each["kind"], {**each, "metadata": metadata})
     found = status(decide(mirror.world("2026-01-31T12:00:00Z")), "MarketJob", "train", "lab")
     (said,) = (each for each in found["conditions"] if each["type"] == "PodsRead")
     assert said["status"] == "False"
@@ -92,7 +92,7 @@ def test_what_is_left_out_is_said_where_its_owner_looks(monkeypatch: pytest.Monk
     assert said["message"].startswith("Pod lab/greedy: takes more than 2 MiB of memory; make it")
     monkeypatch.setattr("walras_operator.watch.mirror.MOST_OF_NAMESPACE", 0)
     changed = {**job(), "metadata": {**job()["metadata"], "resourceVersion": "2"}}
-    mirror.hear("MarketJob", changed)
+    mirror.receive("MarketJob", changed)
     ready = status(decide(mirror.world("2026-01-31T12:00:00Z")), "MarketJob", "train", "lab")
     (said,) = ready["conditions"]
     assert "delete some, then change this one" in said["message"]
@@ -104,7 +104,7 @@ def test_a_namespace_has_room_again_once_objects_are_gone_or_smaller() -> None:
         for number in range(20):
             made = pod(f"p{number}")
             made["metadata"] |= {"uid": f"u{number}", "resourceVersion": str(round_ + 1)}
-            mirror.hear("Pod", made)
+            mirror.receive("Pod", made)
         mirror.forget("Pod", [f"u{number}" for number in range(10)])
     assert 0 < mirror._kept["lab"] < 20 * 20_000
     mirror.forget("Pod", [f"u{number}" for number in range(20)])
@@ -129,6 +129,6 @@ def test_ten_thousand_ordinary_pods_of_one_namespace_are_kept() -> None:
     mirror = Mirror(Scope("walras-system").kinds, lambda _: None, lambda: 0.0)
     made = pod("train-0", labels={f"label-{n}": "a" * 20 for n in range(6)})
     made["metadata"] |= {"uid": "u", "resourceVersion": "1"}
-    mirror.hear("Pod", made)
+    mirror.receive("Pod", made)
     assert 10_000 * mirror._kept["lab"] <= MOST_OF_NAMESPACE
     assert not mirror.world("").broken

@@ -31,7 +31,7 @@ class Cluster:
 
     def is_news(self, kind: str, document: Document, *, deleted: bool = False) -> bool:
         before = self.news
-        self.mirror.hear(kind, document, deleted=deleted)
+        self.mirror.receive(kind, document, deleted=deleted)
         return self.news > before
 
 
@@ -92,7 +92,7 @@ def test_an_object_is_news_once(cluster: Cluster) -> None:
 
 
 def test_the_status_that_the_operator_tells_is_no_news_to_it(cluster: Cluster) -> None:
-    cluster.mirror.hear("Entitlement", entitlement())
+    cluster.mirror.receive("Entitlement", entitlement())
     told = entitlement(status={"budget": "3"})
     told["metadata"]["resourceVersion"] = "6"
     assert not cluster.is_news("Entitlement", told)
@@ -101,7 +101,7 @@ def test_the_status_that_the_operator_tells_is_no_news_to_it(cluster: Cluster) -
 
 
 def test_what_an_agent_tells_is_news(cluster: Cluster) -> None:
-    cluster.mirror.hear("NodeAllocation", allocation(3))
+    cluster.mirror.receive("NodeAllocation", allocation(3))
     assert cluster.is_news("NodeAllocation", allocation(3, version=6, status={"epoch": 3}))
     assert not cluster.urgent
     assert cluster.is_news("Entitlement", entitlement())
@@ -113,7 +113,7 @@ def test_what_somebody_changed_before_a_status_was_written_is_news_by_its_answer
     cluster: Cluster, first: Any
 ) -> None:
     """The watch tells of that change too late: of a version from before the answer."""
-    cluster.mirror.hear("Entitlement", entitlement(first, version=5))
+    cluster.mirror.receive("Entitlement", entitlement(first, version=5))
     edited = entitlement(2, version=6)
     answer = entitlement(2, version=6, status={"budget": "3"})
     answer["metadata"]["resourceVersion"] = "7"
@@ -130,7 +130,7 @@ def test_what_somebody_changed_before_a_status_was_written_is_news_by_its_answer
 
 
 def test_what_the_operator_has_written_is_known_at_once_and_no_news(cluster: Cluster) -> None:
-    cluster.mirror.hear("NodeAllocation", allocation(3))
+    cluster.mirror.receive("NodeAllocation", allocation(3))
     before = cluster.news
     cluster.mirror.wrote("NodeAllocation", allocation(4, version=6))
     assert cluster.mirror.world("now").allocations["n1"].spec.epoch == 4
@@ -151,14 +151,14 @@ def test_what_cannot_be_understood_is_a_problem_of_that_object_alone(cluster: Cl
     (problem,) = world.broken[Reference("Entitlement", "lab")].problems
     assert problem.startswith("Entitlement lab: spec.shares: ")
     assert cluster.mirror.counts()["Entitlement"] == (1, 1)
-    cluster.mirror.hear("Entitlement", entitlement(2, version=6))
+    cluster.mirror.receive("Entitlement", entitlement(2, version=6))
     assert not cluster.mirror.world("now").broken
 
 
 def test_a_nodeallocation_that_cannot_be_understood_can_still_be_written(cluster: Cluster) -> None:
     broken = allocation(7)
     broken["spec"]["grants"] = "all"
-    cluster.mirror.hear("NodeAllocation", broken)
+    cluster.mirror.receive("NodeAllocation", broken)
     assert "n1" not in cluster.mirror.world("now").allocations
     known = cluster.mirror.allocations()["n1"]
     assert (known.uid, known.version, known.epoch) == ("a1", "5", 7)
@@ -170,14 +170,14 @@ def test_epochs_that_agents_hold_to_are_known_unless_nobody_can_have_given_them(
     """An object that was made anew begins with epoch 0, and its agent with what it had."""
     for told, known in ((7, 7), (2**60, 0), ("7", 0), (None, 0)):
         cluster.mirror.forget("NodeAllocation", cluster.mirror.versions("NodeAllocation"))
-        cluster.mirror.hear("NodeAllocation", allocation(0, status={"epoch": told}))
+        cluster.mirror.receive("NodeAllocation", allocation(0, status={"epoch": told}))
         (found,) = cluster.mirror.allocations().values()
         assert (found.epoch, found.reported) == (0, known)
 
 
 def test_the_end_of_an_object_does_not_end_the_next_one_of_its_name(cluster: Cluster) -> None:
-    cluster.mirror.hear("Entitlement", entitlement(1, uid="old"))
-    cluster.mirror.hear("Entitlement", entitlement(2, uid="new", version=8))
+    cluster.mirror.receive("Entitlement", entitlement(1, uid="old"))
+    cluster.mirror.receive("Entitlement", entitlement(2, uid="new", version=8))
     (found,) = cluster.mirror.world("now").objects.entitlements
     assert found.spec.shares == 2
     assert cluster.is_news("Entitlement", entitlement(1, uid="old"), deleted=True)
@@ -189,12 +189,12 @@ def test_the_end_of_an_object_does_not_end_the_next_one_of_its_name(cluster: Clu
 def test_a_late_answer_does_not_bring_back_an_object_that_was_deleted(
     cluster: Cluster, swept: bool
 ) -> None:
-    cluster.mirror.hear("Entitlement", entitlement(1, uid="old"))
+    cluster.mirror.receive("Entitlement", entitlement(1, uid="old"))
     if swept:
         cluster.mirror.forget("Entitlement", ["old"])
     else:
-        cluster.mirror.hear("Entitlement", entitlement(1, uid="old", version=7), deleted=True)
-    cluster.mirror.hear("Entitlement", entitlement(2, uid="new", version=8))
+        cluster.mirror.receive("Entitlement", entitlement(1, uid="old", version=7), deleted=True)
+    cluster.mirror.receive("Entitlement", entitlement(2, uid="new", version=8))
     news = cluster.news
     cluster.mirror.wrote("Entitlement", entitlement(1, uid="old", version=6))
     assert cluster.mirror.versions("Entitlement").keys() == {"new"}
@@ -205,8 +205,8 @@ def test_a_late_answer_does_not_bring_back_an_object_that_was_deleted(
 def test_deleted_objects_are_remembered_for_a_while_only(cluster: Cluster) -> None:
     for number in range(1000):
         gone = entitlement(uid=f"u{number}")
-        cluster.mirror.hear("Entitlement", gone)
-        cluster.mirror.hear("Entitlement", gone, deleted=True)
+        cluster.mirror.receive("Entitlement", gone)
+        cluster.mirror.receive("Entitlement", gone, deleted=True)
     cluster.mirror.wrote("Entitlement", entitlement(uid="u999"))
     assert cluster.mirror.versions("Entitlement") == {}
     assert len(cluster.mirror._deleted_lately) <= 500
@@ -243,8 +243,8 @@ def test_pods_that_were_deleted_leave_nothing_in_memory(
     def comes_and_goes(number: int) -> None:
         own = {**container, "restartPolicy": f"policy-{number}"}
         pod = large_pod(number, own, containers)
-        cluster.mirror.hear("Pod", pod)
-        cluster.mirror.hear("Pod", pod, deleted=True)
+        cluster.mirror.receive("Pod", pod)
+        cluster.mirror.receive("Pod", pod, deleted=True)
 
     comes_and_goes(0)
     tracemalloc.start()
@@ -262,7 +262,7 @@ def test_an_object_that_was_never_seen_may_be_deleted(cluster: Cluster) -> None:
 
 
 def test_forgotten_objects_are_gone(cluster: Cluster) -> None:
-    cluster.mirror.hear("Entitlement", entitlement())
+    cluster.mirror.receive("Entitlement", entitlement())
     cluster.mirror.forget("Entitlement", ["u1", "never seen"])
     assert cluster.mirror.versions("Entitlement") == {}
     assert cluster.news == 2
@@ -299,7 +299,7 @@ def test_agents_have_time_to_renew_their_leases_after_an_outage(cluster: Cluster
     """The operator may list the cluster before the agents have tried again."""
     watched = Scope("walras-system").kinds["Lease"]
     follower = MirroredKind(watched, cluster.mirror, lambda: cluster.time, lambda _: None)
-    cluster.mirror.hear("Lease", lease("1"))
+    cluster.mirror.receive("Lease", lease("1"))
     follower.failed(ApiError("connection refused", "unreachable"))
     cluster.time += 400
     follower.failed(ApiError("connection refused", "unreachable"))
@@ -316,7 +316,7 @@ def test_agents_have_time_to_renew_their_leases_after_an_outage(cluster: Cluster
 def test_an_outage_does_not_bring_agents_back_that_were_lost_before(
     cluster: Cluster, seconds: float, counts: bool
 ) -> None:
-    cluster.mirror.hear("Lease", lease("1"))
+    cluster.mirror.receive("Lease", lease("1"))
     cluster.time += 40 + seconds
     watched = cluster.time
     cluster.time += 60
@@ -325,7 +325,7 @@ def test_an_outage_does_not_bring_agents_back_that_were_lost_before(
 
 
 def test_an_agent_whose_lease_is_deleted_lives_no_more(cluster: Cluster) -> None:
-    cluster.mirror.hear("Lease", lease("1"))
+    cluster.mirror.receive("Lease", lease("1"))
     assert cluster.is_news("Lease", lease("1"), deleted=True)
     assert cluster.mirror.agents() == frozenset()
 
@@ -338,7 +338,7 @@ def test_what_pods_use_changes_no_decision(cluster: Cluster) -> None:
     def using(cpus: str, state: str = "Enforced") -> Document:
         return {"pods": [{"podUID": "u", "state": state, "usedCpus": cpus}]}
 
-    cluster.mirror.hear("NodeAllocation", allocation(1, status=using("1")))
+    cluster.mirror.receive("NodeAllocation", allocation(1, status=using("1")))
     assert not cluster.is_news("NodeAllocation", allocation(1, version=6, status=using("2")))
     told = cluster.mirror.world("").allocations["n1"].status or {}
     assert told["pods"][0]["usedCpus"] == "2"
@@ -348,7 +348,7 @@ def test_what_pods_use_changes_no_decision(cluster: Cluster) -> None:
 
 def test_what_pods_could_use_of_memory_waits_for_the_next_quantum(cluster: Cluster) -> None:
     """A thousand nodes tell of it at any time."""
-    cluster.mirror.hear("NodeAllocation", allocation(1, status=holding("1")))
+    cluster.mirror.receive("NodeAllocation", allocation(1, status=holding("1")))
     assert not cluster.is_news("NodeAllocation", allocation(1, version=6, status=holding("2")))
     told = cluster.mirror.world("").allocations["n1"].status or {}
     assert told["pods"][0]["memoryDemand"] == "2"
@@ -360,5 +360,5 @@ def test_the_world_has_the_version_of_the_market_that_is_used(cluster: Cluster) 
     for name, version in (("default", "8"), ("other", "9")):
         metadata = {"name": name, "uid": name, "resourceVersion": version}
         market = {"apiVersion": "walras.dev/v1alpha1", "kind": "Market", "metadata": metadata}
-        cluster.mirror.hear("Market", {**market, "spec": {}})
+        cluster.mirror.receive("Market", {**market, "spec": {}})
     assert cluster.mirror.world("").version == "8"

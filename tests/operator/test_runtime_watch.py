@@ -121,7 +121,7 @@ def test_after_a_restore_older_objects_replace_newer_ones(api: PlayedApi, watche
     name = watched.mirror._tables["Pod"][uid].name[1]
     newer = api.get("Pod", name, "lab")
     metadata = {**newer["metadata"], "resourceVersion": str(10 * int(version))}
-    watched.mirror.hear("Pod", {**newer, "metadata": metadata})
+    watched.mirror.receive("Pod", {**newer, "metadata": metadata})
     watched.watches.restored()
     assert not watched.watches.complete
     assert eventually(lambda: watched.watches.complete)

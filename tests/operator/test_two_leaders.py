@@ -95,18 +95,18 @@ class Leader:
             self.now,
         )
         self.current = _LeaderTerm(term, 0.0)
-        self.mirror.hear("Lease", agents_lease())
+        self.mirror.receive("Lease", agents_lease())
 
     def now(self) -> datetime:
         return NOON + timedelta(seconds=self.passed + self.ahead)
 
-    def hear(self, most: int = 10**9) -> None:
+    def receive(self, most: int = 10**9) -> None:
         """Hear of some of the changes that it has not heard of."""
         news = self.server.history[self.heard : self.heard + most]
         self.heard += len(news)
         for _, found, _ in news:
             if found is not None and found["kind"] in self.mirror.counts():
-                self.mirror.hear(found["kind"], found)
+                self.mirror.receive(found["kind"], found)
 
     def begin(self) -> None:
         """Decide and publish, until the first request is held."""
@@ -146,7 +146,7 @@ def test_no_order_of_requests_lets_a_leader_write_over_its_successor() -> None:
         leaders = [Leader(server, name, term) for term, name in enumerate("AB", 1)]
         server.holds = True
         for leader in leaders:
-            leader.hear()
+            leader.receive()
             versions = dict(leader.mirror.world("").versions)
             number = leader.term * EPOCHS + 1
             stamp = Stamp(number, "2026-01-31T12:00:00Z", 1, leader.name, versions)
@@ -181,7 +181,7 @@ class Life:
         skew = self.chance.choice((0.0, 0.0, -36_000.0, 36_000.0))
         self.leaders = [Leader(self.server, "A", 1), Leader(self.server, "B", 2, skew)]
         for each in self.leaders:
-            each.hear()
+            each.receive()
         self.leading = self.leaders[0]
         self.server.holds = True
 
@@ -202,7 +202,7 @@ class Life:
         return able + ["begin"] * (2 * (not self.server.runs(self.leading.name)))
 
     def news(self) -> None:
-        self.chance.choice(self.leaders).hear(self.chance.randint(1, 8))
+        self.chance.choice(self.leaders).receive(self.chance.randint(1, 8))
 
     def time(self) -> None:
         passed = self.leading.passed + self.chance.choice((1.0, 30.0, 400.0))
@@ -219,7 +219,7 @@ class Life:
     def lead(self) -> None:
         """The other does not notice that its time is over."""
         self.leading = self.leaders[1]
-        self.leading.hear(self.chance.randint(0, 10**6))
+        self.leading.receive(self.chance.randint(0, 10**6))
 
     def begin(self) -> None:
         self.leading.begin()

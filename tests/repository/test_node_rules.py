@@ -28,7 +28,7 @@ def problems(*steps: Sight | Plan | None) -> list[str]:
     judge = Judge(BOTH)
     found: list[str] = []
     for step in steps:
-        found += judge.see(step) if isinstance(step, dict) else judge.hear(step)
+        found += judge.see(step) if isinstance(step, dict) else judge.receive(step)
     return found
 
 

@@ -97,7 +97,7 @@ class Known:
     def known(self) -> set[str]:
         return set(self.objects)
 
-    def hear(self, document: Document, *, deleted: bool) -> None:
+    def receive(self, document: Document, *, deleted: bool) -> None:
         self.objects[document["metadata"]["uid"]] = document
         if deleted:
             del self.objects[document["metadata"]["uid"]]
@@ -408,7 +408,7 @@ def test_it_says_since_when_it_fails_and_when_it_last_heard() -> None:
     assert before <= first == made.failing_since
     assert made.problem is CUT
     _, made = follow(ScriptedApi(page(), watch()))
-    assert made.heard >= first
+    assert made.confirmed >= first
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ class Judge:
             if container in before and held.oom_kills > before[container].oom_kills:
                 yield f"pod {held.pod}: the kernel killed a process for want of memory"
 
-    def hear(self, plan: Plan | None) -> Iterator[str]:
+    def receive(self, plan: Plan | None) -> Iterator[str]:
         """Note the current plan; if it is settled, yield violations since the last settled one."""
         last, self._plan = self._plan, plan
         if plan is None:

@@ -174,7 +174,7 @@ class Watch:
                 self._judge_time(groups)
             for plan in self._cluster.heard():
                 self._plan = plan
-                self._wrong(self._judge.hear(plan))
+                self._wrong(self._judge.receive(plan))
                 self._tell("owners", self._judge.owners)
                 self._tell("plan", plan and {**plan._asdict(), "granted": sorted(plan.granted)})
             time.sleep(PAUSE)

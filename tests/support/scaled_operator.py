@@ -109,6 +109,6 @@ def undone(api: Api, agents: frozenset[str]) -> list[str]:
         for item in api.request("GET", watched.kind.path(), query=watched.selectors, timeout=60)[
             "items"
         ]:
-            mirror.hear(name, {"apiVersion": watched.kind.api_version, "kind": name, **item})
+            mirror.receive(name, {"apiVersion": watched.kind.api_version, "kind": name, **item})
     world = replace(mirror.world("2026-01-31T12:00:00Z"), agents=agents)
     return [each.node for each in decide(world).nodes]

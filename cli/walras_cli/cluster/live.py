@@ -89,10 +89,10 @@ def world_of(cluster: Cluster) -> World:
     }
     mirror = Mirror(kinds, lambda _: None, lambda: 0.0)
 
-    def hear(watched: Watched) -> str | None:
+    def receive(watched: Watched) -> str | None:
         try:
             for document in cluster.every(watched.kind, **watched.selectors):
-                mirror.hear(watched.name, document)
+                mirror.receive(watched.name, document)
         except ApiError as error:
             if error.reason != "forbidden":
                 raise
@@ -100,7 +100,7 @@ def world_of(cluster: Cluster) -> World:
         return None
 
     with ThreadPoolExecutor(CONNECTIONS) as pool:
-        withheld = [right for right in pool.map(hear, kinds.values()) if right is not None]
+        withheld = [right for right in pool.map(receive, kinds.values()) if right is not None]
     if withheld:
         raise Failure(
             f"{cluster.host}: you have no right to {', '.join(withheld)} in all namespaces, which "

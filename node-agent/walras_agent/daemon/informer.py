@@ -127,7 +127,7 @@ class AllocationInformer:
         self._listing, self._listed = True, None
         return set()
 
-    def hear(self, document: Document, *, deleted: bool) -> None:
+    def receive(self, document: Document, *, deleted: bool) -> None:
         """Take the NodeAllocation; a list must confirm that it was deleted."""
         if deleted:
             self._reflector.list_again()

@@ -112,7 +112,7 @@ class Mirror:
         self._agents = AgentLeases()
         self._lock = threading.Lock()
 
-    def hear(self, kind: str, document: Document, *, deleted: bool = False) -> None:
+    def receive(self, kind: str, document: Document, *, deleted: bool = False) -> None:
         """Record an object that a watch reports."""
         if not deleted:
             with self._lock:  # it exists, as after a restore of etcd

@@ -76,7 +76,7 @@ class Watches:
             each.start()
 
     def stop(self) -> None:
-        """Stop watching; the mirror hears nothing more."""
+        """Stop watching; the mirror receives nothing more."""
         for each in self._reflectors.values():
             each.stop()
 
@@ -111,7 +111,7 @@ class Watches:
     def ages(self) -> dict[str, float]:
         """Return for how many seconds nothing was heard of each kind."""
         now = self._clock()
-        return {name: now - each.heard for name, each in self._reflectors.items()}
+        return {name: now - each.confirmed for name, each in self._reflectors.items()}
 
     def _told(self, error: ApiError | None) -> None:
         """Note whether the API server has answered; log when the mirror becomes complete."""
@@ -124,7 +124,7 @@ class Watches:
 
 
 class MirroredKind:
-    """Passes on what a reflector hears of one kind to the mirror (`reflector.Follower`).
+    """Passes on what a reflector receives of one kind to the mirror (`reflector.Follower`).
 
     Args:
         watched: The kind.
@@ -156,11 +156,11 @@ class MirroredKind:
             self._mirror.forget_versions(self._watched.name)
         return set(self._mirror.versions(self._watched.name))
 
-    def hear(self, document: Document, *, deleted: bool) -> None:
+    def receive(self, document: Document, *, deleted: bool) -> None:
         """Cache an object, or drop it."""
         # What has only metadata says that it is a PartialObjectMetadata.
         document.update(kind=self._watched.name, apiVersion=self._watched.kind.api_version)
-        self._mirror.hear(self._watched.name, document, deleted=deleted)
+        self._mirror.receive(self._watched.name, document, deleted=deleted)
 
     def listed(self, gone: set[str]) -> None:
         """Drop objects that no longer exist."""
@@ -192,5 +192,5 @@ def _problem(name: str, reflector: Reflector, now: float) -> str:
         return str(problem) if lasting or not reflector.complete else ""
     if not reflector.complete:
         return f"the initial lists are not complete yet: {name}"
-    age = now - reflector.heard
+    age = now - reflector.confirmed
     return f"the API server has said nothing of {name} for {age:.0f} s" if age > STALE else ""
