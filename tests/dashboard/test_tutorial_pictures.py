@@ -188,7 +188,7 @@ def test_a_node_shows_which_cores_are_whose(page: Browser) -> None:
 def test_a_measured_speedup_has_its_points(page: Browser) -> None:
     page.view("jobs/vision/train")
     told = " ".join(section(MEASURED).split())
-    assert "while it held five cores of its own; it has four threads" in told
+    assert "was measured on five cores of its own; it has four threads" in told
     assert program_of("train").threads == 4
     assert page.shows("measured while it ran")
     page.click(".chart details summary")
