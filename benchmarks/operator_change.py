@@ -1,6 +1,6 @@
 """Measure the time from a changed entitlement to the last plan that the operator writes for it.
 
-    KUBECONFIG=... python benchmarks/operator_change.py [NODES:PODS ...]
+    KUBECONFIG=... python benchmarks/operator_change.py [--controllers PID] [NODES:PODS ...]
 
 Needs KUBECONFIG of an empty control plane, which is filled with nodes and pods, and emptied again;
 agents are simulated, and answer meanwhile. The time begins before the change is sent, ends when a
@@ -10,6 +10,10 @@ the same plans one after another by GET and PUT, without decisions.
 At the end, the operator is ended with another one waiting beside it ("standby"), and that one with
 none ("new process"). The time is taken until the next one has made and published a decision, which
 writes at least the status of the Market.
+
+Of thousands of nodes, the Leases alone are more than two CPUs can write. So ``--controllers`` names
+the process of the controller manager, which is stopped while they are measured: nobody then misses
+a Lease.
 
 Everything shares the CPUs of this machine, so times on a busy machine say little.
 """
@@ -74,9 +78,9 @@ class ChangeTimes(NamedTuple):
     process: float
 
 
-def measure(kubeconfig: str, nodes: int, pods: int) -> ChangeTimes:
+def measure(kubeconfig: str, nodes: int, pods: int, controllers: int | None) -> ChangeTimes:
     """Fill the cluster, measure, and empty it."""
-    cluster = LargeCluster(kubeconfig, nodes, pods)
+    cluster = LargeCluster(kubeconfig, nodes, pods, controllers=controllers)
     agents = SimulatedAgents(cluster.api.found)
     try:
         cluster.fill()
@@ -164,15 +168,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("size", nargs="*", type=size, default=SIZES, metavar="NODES:PODS")
-    sizes = parser.parse_args().size
+    parser.add_argument("--controllers", type=int, metavar="PID")
+    given = parser.parse_args()
     kubeconfig = empty_kubeconfig()
     title = f"From a change to the last plan ({os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f})"
     table = Table("", title=title, title_justify="left")
     columns = ("plans", "seconds, median", "one by one", "standby", "new process", "operator MiB")
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
-    for nodes, pods in sizes:
-        found = measure(kubeconfig, nodes, pods)
+    for nodes, pods in given.size:
+        found = measure(kubeconfig, nodes, pods, given.controllers)
         table.add_row(
             f"{nodes} nodes, {pods} pods",
             f"{statistics.median(found.plans):g}",

@@ -7,6 +7,8 @@ plane sees that nodes live.
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -55,13 +57,22 @@ class LargeCluster:
         nodes: Number of nodes to create.
         pods: Number of pods to create.
         memory: Memory of a node; by default enough for all, so that nothing moves by itself.
+        controllers: Process of the control plane's controller manager. It is stopped once all is
+            there: then no node is ever found dead, and no kubelet need be simulated.
 
     Attributes:
         api: Client that reads and changes the cluster.
         nodes: Names of the nodes.
     """
 
-    def __init__(self, kubeconfig: str, nodes: int, pods: int, memory: str = "64Gi") -> None:
+    def __init__(
+        self,
+        kubeconfig: str,
+        nodes: int,
+        pods: int,
+        memory: str = "64Gi",
+        controllers: int | None = None,
+    ) -> None:
         self.api = Api(settings(kubeconfig), "walras-large-cluster", 2 * THREADS)
         self.documents = cluster(nodes, pods, memory)
         self.nodes = [each["metadata"]["name"] for each in self.documents if each["kind"] == "Node"]
@@ -70,6 +81,7 @@ class LargeCluster:
         self._closed = threading.Event()
         self._kubelets = threading.Thread(target=self._beats, daemon=True)
         self._mine = False
+        self._controllers = controllers
 
     def fill(self) -> None:
         """Create all nodes, pods and objects of Walras.
@@ -88,14 +100,19 @@ class LargeCluster:
         for kind, same in groupby(self.documents, lambda each: str(each["kind"])):
             self.all(self._make, same)
             if kind == "Node":
+                if self._controllers is None:
+                    self._kubelets.start()
+                else:
+                    os.kill(self._controllers, signal.SIGSTOP)
                 self.all(self._untaint, self.nodes)
-                self._kubelets.start()
 
     def close(self) -> None:
         """Remove all that was created except namespaces and definitions."""
         self._closed.set()
         if self._kubelets.is_alive():
             self._kubelets.join()
+        if self._controllers is not None:
+            os.kill(self._controllers, signal.SIGCONT)
         if self._mine:
             self._remove()
         self._pool.shutdown()
