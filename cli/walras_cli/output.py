@@ -107,10 +107,11 @@ class _Printable:
 def watch_it(make: Callable[[], Page], form: Form, interval: float) -> None:
     """Draw a page over and over until Ctrl-C; where there is no terminal, one below the other.
 
-    When a page cannot be made for a moment, the last one stays, and the reason is told below it.
+    When a page cannot be made, the last one stays, and the reason is told below it, whatever it is:
+    an API server that has just started may not know a kind yet, nor who may read it.
 
     Raises:
-        ApiError: the first page cannot be made, or a later one for good.
+        ApiError: the first page cannot be made.
     """
     from rich.console import Group
     from rich.live import Live
@@ -144,7 +145,7 @@ class _Pages:
         try:
             self._last = self._make().render(wide=self._wide)
         except ApiError as error:
-            if not (self._last and error.transient):
+            if not self._last:
                 raise
             return [*self._last, Text(f"{error}; retrying every {self._interval:g} s")]
         return self._last

@@ -39,6 +39,7 @@ Document = dict[str, Any]
 MARKET = f"{OURS_PATH}/markets/default"
 ENFORCED: Document = {"mode": "enforce"}
 VALUES: Document = {
+    "image": {"registry": "localhost"},
     "operator": {"nodeSelector": NOWHERE},
     "agent": {"nodeSelector": NOWHERE, "releaseAfterSeconds": 2},
     "hooks": {"nodeSelector": NOWHERE, "releaseSeconds": 120},
@@ -253,10 +254,12 @@ def definition_of_a_later_version(release: Release) -> Iterator[None]:
     stored = release.api.request("GET", path)
     spec = {**stored["spec"], "versions": versions}
     release.api.request("PUT", path, {**stored, "spec": spec})
-    assert eventually(lambda: "v1" in (release.read(path) or {})["status"]["storedVersions"])
-    yield
-    release.api.request("DELETE", path)
-    assert eventually(lambda: release.read(path) is None)
+    try:
+        assert eventually(lambda: "v1" in (release.read(path) or {})["status"]["storedVersions"])
+        yield
+    finally:
+        release.api.request("DELETE", path)
+        assert eventually(lambda: release.read(path) is None)
 
 
 def test_an_install_that_cannot_be_leaves_its_log_and_no_rights(release: Release) -> None:
