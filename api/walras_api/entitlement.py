@@ -13,6 +13,9 @@ from walras_api.status import Amount, ConditionedStatus, Decimals, Status
 MOST_SPENDS = 100
 """Nodes that an Entitlement's status lists: those on which it spends most."""
 
+MOST_NAMESPACES = 1000
+"""Namespaces that an Entitlement names."""
+
 MOST_LOANS = 10
 """Entitlements that a list of loans names."""
 
@@ -42,7 +45,10 @@ class EntitlementSpec(Model):
     shares: PositiveInt
     parent: Name | None = None
     namespaces: (
-        Annotated[list[Name], Field(max_length=1000), Unique("entries for the namespace")] | None
+        Annotated[
+            list[Name], Field(max_length=MOST_NAMESPACES), Unique("entries for the namespace")
+        ]
+        | None
     ) = None
     namespace_selector: LabelSelector | None = None
     memory_share: PositiveInt | None = None
@@ -147,6 +153,18 @@ class CoreCredits(Status):
     budget_factor: Decimals | None = None
 
 
+class WaitingWorkloads(Status):
+    """Workloads that wait in Kueue to be admitted by the ClusterQueue that an entitlement follows.
+
+    Attributes:
+        workloads: Number of Workloads.
+        cpus: CPUs that they request.
+    """
+
+    workloads: int
+    cpus: Decimals
+
+
 class NodeSpend(Status):
     """The spending of an entitlement on one node.
 
@@ -176,6 +194,7 @@ class EntitlementStatus(ConditionedStatus):
         utility: Utility now, and at the bare entitlement; absent without jobs.
         credits: Karma credits for memory; absent if memory is not divided by Karma.
         core_credits: What others owe it and all below it, or what they owe.
+        waiting: Workloads that wait in Kueue; absent if none do.
         spend_by_node: Nodes on which the entitlement spends most, largest first.
         other_nodes: Number of further nodes on which it spends.
         other_spend: Total spending on these further nodes.
@@ -192,6 +211,7 @@ class EntitlementStatus(ConditionedStatus):
     utility: Utility | None = None
     credits: Credits | None = None
     core_credits: CoreCredits | None = None
+    waiting: WaitingWorkloads | None = None
     spend_by_node: Annotated[list[NodeSpend], Field(max_length=MOST_SPENDS)] = Field(
         default_factory=list
     )

@@ -238,6 +238,22 @@ class JobsPolicy(Model):
     create: Literal["Labelled", "Entitled", "Never"] = "Labelled"
 
 
+QuotaSource = Literal["Kueue", "ResourceQuota"]
+"""What says the quotas that Entitlements follow."""
+
+
+class EntitlementsPolicy(Model):
+    """What Entitlements the operator makes itself, so that nobody states quotas twice.
+
+    Attributes:
+        source: Quotas that Entitlements follow: those of Kueue's ClusterQueues and cohorts
+            (Kueue), or those of ResourceQuotas on ``requests.cpu`` (ResourceQuota). If unset, the
+            operator makes none, and leaves those that it has made as they are.
+    """
+
+    source: Annotated[QuotaSource | None, Field(alias="from")] = None
+
+
 class HistoryPolicy(Model):
     """How long the operator of a cluster remembers the market.
 
@@ -305,6 +321,7 @@ class MarketSpec(Model):
         auction: Rules for cores or memory whose mechanism is Auction.
         profiling: How running pods are measured.
         jobs: Rules that select the workloads for which MarketJobs are made.
+        entitlements: Entitlements that the operator makes itself.
         history: How long the operator remembers the market.
         node_pools: How nodes are grouped in pools, and what they cost.
     """
@@ -318,6 +335,7 @@ class MarketSpec(Model):
     auction: AuctionPolicy = AuctionPolicy()
     profiling: ProfilingPolicy = ProfilingPolicy()
     jobs: JobsPolicy = JobsPolicy()
+    entitlements: EntitlementsPolicy = EntitlementsPolicy()
     history: HistoryPolicy = HistoryPolicy()
     node_pools: NodePoolsPolicy = NodePoolsPolicy()
 
@@ -616,6 +634,7 @@ class MarketStatus(ConditionedStatus):
         ledger: Karma credits; absent if memory is not divided by Karma.
         account: What entitlements owe each other in core-hours; absent before the first decision.
         conditions: Condition ``Ready``: whether the market is cleared and its plan is published.
+            Where Entitlements follow quotas, also ``QuotasFollowed``: whether all of them do.
     """
 
     leader: str | None = None

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from walras_api.contract import MANAGED_BY_LABEL, OPERATOR
 from walras_api.fields import (
     BYTES_OF_UNIT,
     LONGEST_QUANTITY,
@@ -380,11 +379,6 @@ class MarketJob(Resource):
     def profile_name(self) -> str:
         """Name of the SpeedupProfile that has the job's speedup, if there is one."""
         return self.spec.profile or self.spec.program or self.metadata.name
-
-    @property
-    def is_automatic(self) -> bool:
-        """Whether the operator made it, for a workload with a label."""
-        return self.metadata.labels.get(MANAGED_BY_LABEL) == OPERATOR
 
 
 def full_size(data: JobData) -> float:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic.alias_generators import to_camel
 
 from walras_api.api_object import without_nulls
-from walras_api.contract import ApiVersion  # noqa: TC001 - pydantic reads it
+from walras_api.contract import MANAGED_BY_LABEL, OPERATOR, ApiVersion
 from walras_api.fields import Labels, Name  # noqa: TC001 - pydantic reads them
 
 if TYPE_CHECKING:
@@ -121,3 +121,8 @@ class Resource(Model):
     kind: str
     metadata: Metadata
     status: dict[str, Any] | None = None
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether the operator made it: for a labelled workload, or to follow a quota."""
+        return self.metadata.labels.get(MANAGED_BY_LABEL) == OPERATOR

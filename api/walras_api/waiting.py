@@ -149,12 +149,13 @@ def _holds(term: Term, node: NodeObject) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False  # as in Kubernetes, an empty term selects nothing
     fields = {_NAME_OF_NODE: node.metadata.name}
-    return all(_met(each, node.metadata.labels) for each in term.match_expressions) and all(
-        _met(each, fields) for each in term.match_fields
+    return all(is_met(each, node.metadata.labels) for each in term.match_expressions) and all(
+        is_met(each, fields) for each in term.match_fields
     )
 
 
-def _met(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+def is_met(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    """Return whether labels, or fields of a node, meet a requirement."""
     value, values = labels.get(requirement.key), requirement.values
     if requirement.operator == "In":
         return value in values

@@ -28,6 +28,7 @@ from walras_operator.watch.handlers import run_lifecycle
 from walras_operator.watch.kinds import Scope
 from walras_operator.watch.lookups import ASKING, Ends, Owners
 from walras_operator.watch.mirror import Mirror
+from walras_operator.watch.quota_watches import CONNECTIONS, QuotaWatches
 from walras_operator.watch.watches import Watches
 from walras_service.api import Api, settings
 from walras_service.authorization import AccessReview
@@ -90,9 +91,9 @@ class Operator:
         self._stopping = threading.Event()
         self.metrics = Metrics()
         kinds = Scope(options.namespace).kinds
-        watch_api, lease_api, write_api, lookup_api, history_api = (
+        watch_api, lease_api, write_api, lookup_api, history_api, quota_api = (
             Api(settings(options.kubeconfig), OPERATOR, connections)
-            for connections in (len(kinds), 1, THREADS, 2 * ASKING, 1)
+            for connections in (len(kinds), 1, THREADS, 2 * ASKING, 1, CONNECTIONS)
         )
         self.mirror = Mirror(kinds, self._changed, time.monotonic)
         self.watches = Watches(watch_api, kinds, self.mirror)
@@ -112,6 +113,7 @@ class Operator:
         self.ends = Ends(lookup_api, lambda: self._changed(urgent=False))
         self.owners = Owners(lookup_api, self._changed)
         self.pools = PoolSignals()
+        self.quotas = QuotaWatches(quota_api, self._changed)
         self.recompute = Recompute(
             self.mirror,
             self.watches,
@@ -124,6 +126,7 @@ class Operator:
                 self.ends,
                 parts_of_ledger,
                 self.pools,
+                self.quotas,
                 self.publisher,
                 options.namespace,
             ),
@@ -175,7 +178,14 @@ class Operator:
         run_lifecycle(self._found, self._start, self._end)
 
     def _start(self) -> None:
-        for part in (self.watches, self.leadership, self.recompute, self.history, self.pools):
+        for part in (
+            self.watches,
+            self.quotas,
+            self.leadership,
+            self.recompute,
+            self.history,
+            self.pools,
+        ):
             part.start()
 
     def _end(self) -> None:
@@ -188,6 +198,7 @@ class Operator:
         self.ends.close()
         self.owners.close()
         self.leadership.stop()
+        self.quotas.stop()
         self.watches.stop()
 
     def _may_write(self) -> bool:

@@ -98,6 +98,7 @@ class Reflector:
         watch_seconds: Returns the duration of the next watch.
 
     Attributes:
+        resource: What kubectl calls the kind.
         namespace: Namespace that is followed.
         complete: Whether all objects were listed, and none since is known to be missed.
         problem: Why the last request failed; None if it did not.
@@ -121,6 +122,7 @@ class Reflector:
         longest: float = _LONGEST,
         watch_seconds: Callable[[], int] | None = None,
     ) -> None:
+        self.resource = kind.resource
         self.namespace = namespaces[0]
         self.complete = False
         self.problem: ApiError | None = None

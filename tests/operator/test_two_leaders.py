@@ -77,7 +77,9 @@ class Leader:
         self.mirror = Mirror(Scope(NAMESPACE).kinds, lambda _: None, lambda: 0.0)
         parts = LedgerParts(api, NAMESPACE)
         self.publisher = Publisher(api, self.mirror, lambda: True, parts)
-        none: Any = SimpleNamespace(controllers=lambda *_, **__: {}, known={}, seek=lambda _: None)
+        none: Any = SimpleNamespace(
+            controllers=lambda *_, **__: {}, known={}, seek=lambda _: None, of=lambda _: None
+        )
         pools: Any = SimpleNamespace(reports=None, decided=lambda *_: None)
         leads: Any = SimpleNamespace(identity=name, led_before=str)
         no: Any = None
@@ -87,7 +89,7 @@ class Leader:
             leads,
             self.publisher,
             none,
-            Gatherer(self.mirror, none, none, parts, pools, self.publisher, NAMESPACE),
+            Gatherer(self.mirror, none, none, parts, pools, none, self.publisher, NAMESPACE),
             decide,
             Metrics(),
             pools,

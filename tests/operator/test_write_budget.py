@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from walras_operator.decide.workload_jobs import _free_name, _Target
-from walras_operator.decide.world import JobWrite, NodeWrite, Reference, Writes
+from walras_operator.decide.world import AutomaticWrite, NodeWrite, Reference, Writes
 from walras_operator.publish.publisher import Publisher, Stamp
 from walras_operator.publish.write_budget import (
     FIRST_PAUSE,
@@ -41,10 +41,10 @@ class Quota:
         }
 
 
-def wanted(namespace: str, number: int) -> JobWrite:
+def wanted(namespace: str, number: int) -> AutomaticWrite:
     name = f"job-{number:04}"
     document = {"metadata": {"name": name, "namespace": namespace, "ownerReferences": []}}
-    return JobWrite(Reference("MarketJob", name, namespace), {**document, "spec": {}})
+    return AutomaticWrite(Reference("MarketJob", name, namespace), {**document, "spec": {}})
 
 
 def test_creates_that_a_quota_refuses_wait_and_plans_come_first() -> None:

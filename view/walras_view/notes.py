@@ -29,13 +29,29 @@ def warnings_of(facts: Facts) -> tuple[str, ...]:
 
 def remarks_of(facts: Facts) -> tuple[str, ...]:
     """Return what is left out."""
-    lines = [*facts.use.missing, *_unreadable(facts)]
+    lines = [*_waiting(facts), *facts.use.missing, *_unreadable(facts)]
     if facts.withheld:
         lines.append(
             f"not shown, since you have no right to {', '.join(facts.withheld)}; ask an "
             f"administrator of the cluster for a role with these rights"
         )
     return tuple(lines)
+
+
+def _waiting(facts: Facts) -> Iterator[str]:
+    found = {
+        each.name: each.status.waiting
+        for each in facts.entitlements.values()
+        if each.status.waiting is not None
+    }
+    if found:
+        most = sorted(found, key=lambda name: (-float(found[name].cpus), name))
+        said = [
+            f"{name} {_count(found[name].workloads, 'Workload')} "
+            f"({_count(float(found[name].cpus), 'CPU')})"
+            for name in most
+        ]
+        yield f"waiting in Kueue to be admitted, without cores: {_listed(said)}"
 
 
 def _unreadable(facts: Facts) -> Iterator[str]:
@@ -100,6 +116,9 @@ def _market(facts: Facts) -> Iterator[str]:
     ready = market.ready
     if ready is not None and ready.status != "True":
         yield f"Market default: {ready.message}"
+    for each in market.status.conditions:
+        if each.type != "Ready" and each.status == "False":
+            yield f"Market default: {each.message}"
     if market.spec.get("mode", MarketSpec().mode) == "observe":
         yield (
             "Market default is in mode observe: the figures are not enforced on the nodes; to "

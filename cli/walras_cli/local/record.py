@@ -148,9 +148,9 @@ def documents_of_run(loop: Loop) -> list[Document]:
         outcomes = JobOutcomes.of(validated, plan, {}, enforced)
         snapshot = validated.assembled.snapshot
         scores = evaluate_plan(snapshot, plan)
-        ready = cleared(plan)
+        conditions = {"Ready": cleared(plan)}
         status = market_status(
-            market, objects.rules, snapshot, plan, scores, ready, None, None, None, [], {}, now
+            market, objects.rules, snapshot, plan, scores, conditions, None, None, None, [], {}, now
         )
         documents = [_document(market, status)]
         by_reference = {

@@ -6,7 +6,8 @@ A decision has six phases:
 2. Clear the market, by the rules of the Market, or by the last rules that could be used.
 3. Allocate: turn the plan into NodeAllocation specs.
 4. Measure: choose the pods whose speedup agents measure next. Finished measurements and runs of
-   ended pods are read before phase 1. Also choose the MarketJobs of labelled workloads.
+   ended pods are read before phase 1. Also choose the MarketJobs of labelled workloads, and the
+   Entitlements that follow quotas.
 5. Report: compute the status of every object, and Events about what changed.
 6. Place: bind waiting pods to the nodes of their pairs, or leave them to the scheduler.
 
@@ -32,6 +33,11 @@ from walras_operator.decide.credits.quanta import end_of
 from walras_operator.decide.deadlines.deadline_report import deadline_results
 from walras_operator.decide.deadlines.follow import counters, ended_pods
 from walras_operator.decide.enforcement import enforced
+from walras_operator.decide.entitling.entitlements import (
+    CONDITION,
+    FollowedQuotas,
+    follow_quotas,
+)
 from walras_operator.decide.job_outcomes import JobOutcomes, pods_left_out
 from walras_operator.decide.last_decision import carried
 from walras_operator.decide.measuring.measure import (
@@ -79,7 +85,7 @@ if TYPE_CHECKING:
     from walras_operator.decide.enforcement import Enforcement
     from walras_operator.decide.measuring.measure import MeasurementPlan
     from walras_operator.decide.validation import Validated
-    from walras_operator.decide.world import Carried, JobWrite, NodeWrite, World
+    from walras_operator.decide.world import AutomaticWrite, Carried, NodeWrite, World
 
 COMPARISONS = 2_000_000
 """Most pairs of a user and a job for which a score includes envy-freeness; 0.1 s of work."""
@@ -98,13 +104,15 @@ class _Granted(NamedTuple):
         outcomes: Outcome of the decision for the pods of all jobs, apart from what follows from it.
         measuring: Measurements, with the records of profiles.
         automatic: MarketJobs of labelled workloads to write.
+        followed: Entitlements that follow quotas to write.
     """
 
     allocations: Allocations
     enforcement: Mapping[tuple[str, str], Enforcement]
     outcomes: JobOutcomes
     measuring: MeasurementPlan
-    automatic: tuple[JobWrite, ...]
+    automatic: tuple[AutomaticWrite, ...]
+    followed: FollowedQuotas
 
 
 def decide(world: World) -> Decision:
@@ -145,6 +153,7 @@ def _carry_out(
     first = Writes(
         nodes=writes(world, granted.allocations),
         profiles=granted.measuring.created,
+        entitlements=granted.followed.writes,
         jobs=granted.automatic,
         settlement=settlement,
     )
@@ -198,6 +207,7 @@ def _granted(world: World, known: World, found: Cleared) -> _Granted:
         ),
         measuring,
         automatic.writes,
+        follow_quotas(world),
     )
 
 
@@ -219,7 +229,9 @@ def _user_statuses(
         runs=runs_by_job(known, found.rules, found.snapshot, allocations, outcomes),
         kept_apart=kept_apart,
     )
-    entitlements = EntitlementOutcomes.of(found.validated, found.plan, found.plan.account)
+    entitlements = EntitlementOutcomes.of(
+        found.validated, found.plan, found.plan.account, world.quotas
+    )
     yield from participant_statuses(world, outcomes, entitlements)
     yield from invalid_statuses(world)
     yield from unused_market_statuses(world)
@@ -258,7 +270,7 @@ def _market_update(
         found.snapshot,
         found.plan,
         evaluate_plan(found.snapshot, found.plan, COMPARISONS),
-        _readiness(world, found),
+        _conditions(world, found, granted),
         balances.ledger,
         balances.account,
         world.node_pools,
@@ -302,6 +314,15 @@ def _quantum_end(world: World, found: Cleared) -> str:
         return ""
     since = world.now if found.plan.quantum is None else found.quantum.since
     return end_of(since, found.rules.memory.quantum_seconds)
+
+
+def _conditions(world: World, found: Cleared, granted: _Granted) -> dict[str, ConditionState]:
+    """Return the states of the Market's conditions, by type."""
+    followed = granted.followed.state
+    return {
+        "Ready": _readiness(world, found),
+        **({} if followed is None else {CONDITION: followed}),
+    }
 
 
 def _readiness(world: World, found: Cleared) -> ConditionState:

@@ -31,7 +31,7 @@ from walras_api.parse import ResourceError, parse_resource
 from walras_api.selection import NO_CONTROLLERS, OwnerKey, owners, select
 from walras_operator.decide.conditions import Problem
 from walras_operator.decide.workload_owners import is_readable
-from walras_operator.decide.world import JobWrite, Reference, reference_of
+from walras_operator.decide.world import AutomaticWrite, Reference, reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -78,7 +78,7 @@ class WorkloadJobs:
         problems: Annotations that cannot be used, by namespace and name of the MarketJob.
     """
 
-    writes: tuple[JobWrite, ...] = ()
+    writes: tuple[AutomaticWrite, ...] = ()
     problems: Mapping[Name, Problem] = field(default_factory=dict)
 
 
@@ -146,10 +146,10 @@ def workload_jobs(world: World, rules: MarketSpec) -> WorkloadJobs:
     members, undecided = _members(objects, rules)
     if not members and not automatic:
         return WorkloadJobs()
-    specs = _specs(objects, members)
+    specs = _specs(world, members)
     taken = {(job.metadata.namespace, job.metadata.name) for job in objects.jobs}
     taken |= {(each.namespace, each.name) for each in world.broken if each.kind == "MarketJob"}
-    writes: list[JobWrite] = []
+    writes: list[AutomaticWrite] = []
     problems: dict[Name, Problem] = {}
     for target, spec in sorted(specs.items()):
         present = automatic.get(target)
@@ -161,7 +161,9 @@ def workload_jobs(world: World, rules: MarketSpec) -> WorkloadJobs:
             new = Reference("MarketJob", name, target.namespace)
             workload = members[target][0].origin.workload
             document = _document(name, target.namespace, workload, spec.document)
-            writes.append(JobWrite(new if present is None else reference_of(present), document))
+            writes.append(
+                AutomaticWrite(new if present is None else reference_of(present), document)
+            )
     deserted = [
         job
         for target, job in automatic.items()
@@ -171,12 +173,14 @@ def workload_jobs(world: World, rules: MarketSpec) -> WorkloadJobs:
         selected = select(deserted, objects.pods, objects.controllers).job.values()
         ending = {job.metadata.uid for job in deserted if job.metadata.deletion_timestamp}
         unused = {reference_of(job) for job in selected}
-        writes += (JobWrite(each, None) for each in unused if each.uid not in ending)
+        writes += (AutomaticWrite(each, None) for each in unused if each.uid not in ending)
     return WorkloadJobs(tuple(sorted(writes, key=lambda each: each.object)), problems)
 
 
-def _specs(objects: Objects, members: Mapping[_Target, Sequence[_Member]]) -> dict[_Target, _Spec]:
+def _specs(world: World, members: Mapping[_Target, Sequence[_Member]]) -> dict[_Target, _Spec]:
     """Return the specs of the workloads' MarketJobs, without workloads that cannot exist."""
+    objects = world.objects
+    queues = {} if world.quotas is None else world.quotas.queue_of_owner
     access = AccessPolicy(map(entitlement_of, objects.entitlements))
     labels = {each.metadata.name: each.metadata.labels for each in objects.namespaces}
     defaults: dict[str, str] = {}
@@ -188,7 +192,9 @@ def _specs(objects: Objects, members: Mapping[_Target, Sequence[_Member]]) -> di
             defaults[namespace] = _default_entitlement(namespace, own, access)
         settings, origin = newest.settings, newest.origin
         chosen = tuple((key, settings[key]) for key in JOB_SETTINGS if key in settings)
-        entitlement = settings.get(ENTITLEMENT_LABEL) or defaults[namespace]
+        made_by = ((namespace, each) for each in (origin.workload.uid, newest.pod.metadata.uid))
+        queue = next((queues[each] for each in made_by if each in queues), "")
+        entitlement = settings.get(ENTITLEMENT_LABEL) or queue or defaults[namespace]
         version = origin.workload.api_version
         spec = _spec(target, version, entitlement, origin.schedule, chosen)
         if spec is not None:

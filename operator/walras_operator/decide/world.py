@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from walras_api.kinds import AnyResource, Market, MarketSpec
     from walras_api.node_allocation import NodeAllocation
     from walras_api.waiting import WaitingMethod
+    from walras_operator.decide.entitling.known_quotas import Quotas
     from walras_operator.decide.pool_averages import NodePoolReports
 
 Document = dict[str, Any]
@@ -147,6 +148,7 @@ class World:
         ends: Lifetimes of ended pods that were looked up, by UID; None for pods that leave no run.
         node_pools: Signals of node pools for the Market's status; None to keep those in it.
         namespace: Namespace of this operator for the Market's status; empty to keep the one in it.
+        quotas: Quotas that Entitlements follow; None if the Market does not ask for that.
         led_until: Time until which an operator is known to have led (RFC 3339): that of this
             leader's last decision, or of the last renewal of the Lease before; empty if unknown.
     """
@@ -168,6 +170,7 @@ class World:
     ends: Mapping[str, Lifetime | None] = field(default_factory=dict)
     node_pools: NodePoolReports | None = None
     namespace: str = ""
+    quotas: Quotas | None = None
     led_until: str = ""
 
     @property
@@ -209,12 +212,12 @@ class ProfileWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class JobWrite:
-    """An automatic MarketJob to create, change or delete.
+class AutomaticWrite:
+    """A MarketJob or an Entitlement of the operator's own to create, change or delete.
 
     Attributes:
-        object: Reference to the MarketJob, with its UID if it exists.
-        document: The MarketJob in the API's form; None to delete it.
+        object: Reference to the object, with its UID if it exists.
+        document: The object in the API's form; None to delete it.
     """
 
     object: Reference
@@ -304,6 +307,7 @@ class Writes:
             a profile in ``profiles``.
         events: Events to record, sorted by object.
         profiles: SpeedupProfiles to create.
+        entitlements: Entitlements that follow quotas to create, change or delete.
         jobs: MarketJobs of labelled workloads to create, change or delete.
         settlement: Quantum that is settled; None if credits stay as they are.
         placements: Waiting pods to bind or to leave to the scheduler.
@@ -313,13 +317,22 @@ class Writes:
     statuses: tuple[StatusWrite, ...] = ()
     events: tuple[Event, ...] = ()
     profiles: tuple[ProfileWrite, ...] = ()
-    jobs: tuple[JobWrite, ...] = ()
+    entitlements: tuple[AutomaticWrite, ...] = ()
+    jobs: tuple[AutomaticWrite, ...] = ()
     settlement: Settlement | None = None
     placements: tuple[Placement, ...] = ()
 
     def __bool__(self) -> bool:
         return any(
-            (self.nodes, self.profiles, self.jobs, self.statuses, self.events, self.placements)
+            (
+                self.nodes,
+                self.profiles,
+                self.entitlements,
+                self.jobs,
+                self.statuses,
+                self.events,
+                self.placements,
+            )
         )
 
     def __add__(self, other: Writes) -> Writes:
@@ -328,6 +341,7 @@ class Writes:
             tuple(sorted(self.statuses + other.statuses, key=lambda each: each.object)),
             tuple(sorted(self.events + other.events, key=lambda each: each.object)),
             self.profiles + other.profiles,
+            self.entitlements + other.entitlements,
             self.jobs + other.jobs,
             self.settlement or other.settlement,
             self.placements + other.placements,

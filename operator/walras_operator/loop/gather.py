@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from walras_operator.publish.publisher import Publisher
     from walras_operator.watch.lookups import Ends, Owners
     from walras_operator.watch.mirror import Mirror
+    from walras_operator.watch.quota_watches import QuotaWatches
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ class Gatherer:
         ends: Looks up how pods ended.
         ledger_parts: Parts of the ledger.
         pools: Computes the signals of node pools.
+        quotas: Knows the quotas that Entitlements follow.
         publisher: Knows why pods could not be placed, and whether the account was dropped.
         namespace: Namespace of this operator.
     """
@@ -45,11 +47,13 @@ class Gatherer:
         ends: Ends,
         ledger_parts: LedgerParts,
         pools: PoolSignals,
+        quotas: QuotaWatches,
         publisher: Publisher,
         namespace: str,
     ) -> None:
         self._mirror, self._owners, self._ends = mirror, owners, ends
         self._ledger_parts, self._pools, self._publisher = ledger_parts, pools, publisher
+        self._quotas = quotas
         self._namespace = namespace
 
     def world(
@@ -73,6 +77,9 @@ class Gatherer:
             every_namespace=any(each.spec.jobs.create == "Entitled" for each in known.markets),
             wait=FIRST_WAIT if carried is None else WAIT,
         )
+        rules = carried.rules if known.market is None and carried else None
+        if known.market is not None:
+            rules = known.market.spec
         return replace(
             known,
             objects=replace(known.objects, controllers=controllers),
@@ -84,6 +91,7 @@ class Gatherer:
             ledger_parts=self._ledger_parts.read(names),
             node_pools=self._pools.reports,
             namespace=self._namespace,
+            quotas=self._quotas.of(None if rules is None else rules.entitlements.source),
             led_until=led,
         )
 

@@ -19,7 +19,7 @@ from walras_service.kinds import OURS
 if TYPE_CHECKING:
     from typing import Any
 
-    from walras_operator.decide.world import JobWrite, NodeWrite, ProfileWrite, Reference
+    from walras_operator.decide.world import AutomaticWrite, NodeWrite, ProfileWrite, Reference
     from walras_service.api import Api, Document
 
 _OWNED = {"fieldManager": OPERATOR}
@@ -89,18 +89,19 @@ class ObjectWriter:
                 raise
             return None
 
-    def job(self, write: JobWrite, version: str = "") -> Document:
-        """Create, change or delete a MarketJob; return it as it is then, or was last.
+    def automatic(self, write: AutomaticWrite, version: str = "") -> Document:
+        """Create, change or delete an object of the operator's own; return it as it is or was last.
 
         Args:
-            write: The MarketJob.
+            write: The object.
             version: The resourceVersion that it must have if it exists; empty for any.
 
         Raises:
             ApiError: It is unchanged, because the API server cannot be asked, or refuses, or
                 because another object of its name exists.
         """
-        kind, object_ = OURS["MarketJob"], write.object
+        object_ = write.object
+        kind = OURS[object_.kind]
         path = kind.path(object_.namespace, object_.name)
         if write.document is None:
             known = {"uid": object_.uid, **({"resourceVersion": version} if version else {})}
@@ -109,8 +110,9 @@ class ObjectWriter:
         if not object_.uid:
             collection = kind.path(object_.namespace)
             return self._api.request("POST", collection, write.document, query=_OWNED)
-        owners = write.document["metadata"]["ownerReferences"]
-        changes = {"/metadata/ownerReferences": owners, "/spec": write.document["spec"]}
+        owners = write.document["metadata"].get("ownerReferences")
+        changes = {} if owners is None else {"/metadata/ownerReferences": owners}
+        changes["/spec"] = write.document["spec"]
         return self._patched(path, object_.uid, version, changes)
 
     def read(self, node: str) -> Document | None:

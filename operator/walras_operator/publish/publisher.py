@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from walras_operator.decide.world import (
+        AutomaticWrite,
         Event,
-        JobWrite,
         NodeWrite,
         Placement,
         ProfileWrite,
@@ -181,7 +181,7 @@ class Publisher:
         2. Profiles and their statuses: the next measurement may replace a report in a
            NodeAllocation that only the profile's status keeps.
         3. NodeAllocations.
-        4. MarketJobs of workloads.
+        4. Entitlements that follow quotas, and MarketJobs of workloads.
         5. Other statuses, then Events, but none about an object whose status could not be written:
            the next decision has them again.
         6. Placements of pods. If the operator ends meanwhile, the next leader places the others.
@@ -209,7 +209,7 @@ class Publisher:
                 return replace(outcome, void=True)
         wanted = [
             *(each.object for each in writes.profiles),
-            *(each.object for each in writes.jobs),
+            *(each.object for each in (*writes.entitlements, *writes.jobs)),
         ]
         if wanted:  # not the second part of a decision
             self._budget.begin(wanted)
@@ -226,7 +226,8 @@ class Publisher:
             writes.nodes,
         )
         late = self._later(yield_early)
-        self._all(outcome, "MarketJob", lambda each: self._job(each, stamp, late), writes.jobs)
+        for kind, made in (("Entitlement", writes.entitlements), ("MarketJob", writes.jobs)):
+            self._all(outcome, kind, lambda each: self._automatic(each, stamp, late), made)
         # Statuses that announce a placement are not deferred: pods are placed only once.
         defer = None if writes.placements else yield_early
         unwritten |= self._statuses(outcome, stamp, others, yield_early=defer)
@@ -341,19 +342,20 @@ class Publisher:
 
         return self._within_budget(write.object, make)
 
-    def _job(self, write: JobWrite, stamp: Stamp, late: Callable[[], bool]) -> Result:
-        """Write the MarketJob of a workload; a failure is no reason to decide less often."""
+    def _automatic(self, write: AutomaticWrite, stamp: Stamp, late: Callable[[], bool]) -> Result:
+        """Write an object of the operator's own; a failure is no reason to decide less often."""
+        kind = write.object.kind
 
         def apply(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
             try:
-                answer = self._writer.job(write, stamp.version_of(write.object) or "")
+                answer = self._writer.automatic(write, stamp.version_of(write.object) or "")
             except ApiError as error:
                 if error.reason == "conflict":
                     raise SupersededError("it has changed since the decision") from error
                 raise
-            if answer["kind"] == "MarketJob":  # else it was deleted at once
+            if answer["kind"] == kind:  # else it was deleted at once
                 stamp.wrote(write.object, answer)
-                self._mirror.wrote("MarketJob", answer)
+                self._mirror.wrote(kind, answer)
 
         if late():
             return "deferred"

@@ -136,7 +136,7 @@ class Mirror:
         if after is None or kind == "NodeAllocation":
             return
         if before is None:
-            if kind == "MarketJob":
+            if kind in {"Entitlement", "MarketJob"}:
                 self._changed(True)  # an automatic one: the next decision divides cores by it
         elif _without_status(before.value) != _without_status(after.value):
             self._changed(True)

@@ -100,7 +100,7 @@ class Watches:
     def problem(self) -> str:
         """Why the mirror is not complete; empty if it is."""
         now = self._clock()
-        found = (_problem(name, each, now) for name, each in self._reflectors.items())
+        found = (problem_of(name, each, now) for name, each in self._reflectors.items())
         return next(filter(None, found), "")
 
     @property
@@ -184,7 +184,7 @@ class MirroredKind:
         self._told(error)
 
 
-def _problem(name: str, reflector: Reflector, now: float) -> str:
+def problem_of(name: str, reflector: Reflector, now: float) -> str:
     """Return why the objects of a kind may not be known as they are; empty if they are."""
     problem, since = reflector.problem, reflector.failing_since
     if problem is not None and since is not None:

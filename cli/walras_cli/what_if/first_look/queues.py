@@ -6,13 +6,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from walras_api.api_object import quantity
+from walras_api.quotas import QUEUE_LABEL, ClusterQueue, CpuQuota, LocalQueue, read_quota
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-_KUEUE = "kueue.x-k8s.io"
-_QUEUE_LABEL = f"{_KUEUE}/queue-name"
+_THOUSAND = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +37,14 @@ class Queues:
         nominal: dict[str, float] = {}
         local: dict[tuple[str, str], str] = {}
         for document in documents:
-            metadata, spec = document.get("metadata"), document.get("spec")
-            if not isinstance(metadata, dict) or not isinstance(spec, dict):
-                continue
-            namespace, name = str(metadata.get("namespace", "")), str(metadata.get("name"))
-            group = str(document.get("apiVersion")).partition("/")[0]
-            kind = document.get("kind")
-            if (group, kind) == ("v1", "ResourceQuota"):
-                hard = spec.get("hard") or {}
-                cpus = _cpus(hard.get("requests.cpu", hard.get("cpu")))
-                if cpus and not spec.get("scopes") and not spec.get("scopeSelector"):
-                    quotas[namespace] = min(cpus, quotas.get(namespace, cpus))
-            elif (group, kind) == (_KUEUE, "ClusterQueue"):
-                nominal[name] = sum(_nominal(spec))
-            elif (group, kind) == (_KUEUE, "LocalQueue"):
-                local[namespace, name] = str(spec.get("clusterQueue"))
+            match read_quota(document):
+                case CpuQuota(namespace, _, cpus):
+                    cores = cpus / _THOUSAND
+                    quotas[namespace] = min(cores, quotas.get(namespace, cores))
+                case ClusterQueue(name, cpus):
+                    nominal[name] = cpus / _THOUSAND
+                case LocalQueue(namespace, name, queue):
+                    local[namespace, name] = queue
         here: defaultdict[str, set[str]] = defaultdict(set)
         for (place, _), queue in local.items():
             here[place].add(queue)
@@ -64,28 +56,7 @@ class Queues:
 
         A pod without the label of a queue is of its namespace's only ClusterQueue.
         """
-        named = labels.get(_QUEUE_LABEL)
+        named = labels.get(QUEUE_LABEL)
         if named:
             return self.local.get((namespace, named), named)
         return self.only.get(namespace, "")
-
-
-def _nominal(spec: Mapping[str, Any]) -> Iterator[float]:
-    """Yield the nominal quotas of CPUs in the spec of a ClusterQueue."""
-    for group in _dicts(spec.get("resourceGroups")):
-        for flavor in _dicts(group.get("flavors")):
-            for resource in _dicts(flavor.get("resources")):
-                if resource.get("name") == "cpu":
-                    yield _cpus(resource.get("nominalQuota"))
-
-
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _cpus(amount: Any) -> float:
-    """Return a quantity of CPUs; 0 if it is none."""
-    try:
-        return 0.0 if amount is None else float(quantity(amount))
-    except ValueError:
-        return 0.0

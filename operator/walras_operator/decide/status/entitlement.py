@@ -20,7 +20,9 @@ from walras_api.entitlement import (
     EntitlementStatus,
     Loan,
     Utility,
+    WaitingWorkloads,
 )
+from walras_api.supply import MILLI
 from walras_operator.decide.conditions import (
     ConditionState,
     Problem,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from walras.market.balances import Balance
     from walras.market.plan import MemoryOutcome, Plan, UserOutcome
     from walras_api.kinds import EntitlementObject
+    from walras_operator.decide.entitling.known_quotas import Quotas, Waiting
     from walras_operator.decide.validation import Validated
     from walras_operator.decide.world import Document
 
@@ -73,6 +76,7 @@ class EntitlementOutcomes:
         account: What others owe each and all below it, also those that have a problem.
         half_life: Seconds in which a balance halves.
         costs: What each user's requests cost others, a sentence each.
+        waiting: Workloads of Kueue that wait for the ClusterQueue that each follows.
     """
 
     problems: Mapping[str, Problem]
@@ -87,12 +91,24 @@ class EntitlementOutcomes:
     account: Mapping[str, Balance]
     half_life: float
     costs: Mapping[str, Sequence[str]]
+    waiting: Mapping[str, Waiting]
 
     @classmethod
     def of(
-        cls, validated: Validated, plan: Plan, account: Mapping[str, Balance]
+        cls,
+        validated: Validated,
+        plan: Plan,
+        account: Mapping[str, Balance],
+        quotas: Quotas | None = None,
     ) -> EntitlementOutcomes:
-        """Index a plan by entitlement."""
+        """Index a plan by entitlement.
+
+        Args:
+            validated: Objects that take part.
+            plan: Outcome of the market.
+            account: What others owe each entitlement and all below it.
+            quotas: Quotas that Entitlements follow; None if they follow none.
+        """
         quantum = 0 if plan.quantum is None else plan.quantum.number
         spends: defaultdict[str, defaultdict[str, _Spend]] = defaultdict(
             lambda: defaultdict(_Spend)
@@ -119,6 +135,7 @@ class EntitlementOutcomes:
             with_subtrees(account),
             policy_of(validated.objects.rules).core_half_life,
             _costs(plan.users),
+            {} if quotas is None else quotas.waiting,
         )
 
 
@@ -188,6 +205,7 @@ def entitlement_status(
         core_credits=_core_credits(
             outcomes.account.get(name), outcomes.half_life, has_jobs=user is not None
         ),
+        waiting=_waiting(outcomes.waiting.get(name) if entitlement.is_automatic else None),
         other_nodes=len(rest),
         other_spend=figure(sum(each.spend for _, each in rest)) if rest else None,
         conditions=conditions(states, before, now, entitlement.metadata.generation),
@@ -276,6 +294,12 @@ def _core_credits(
         cores=figure(balance.rate / UNIT) if balance.rate else None,
         budget_factor=figure(balance.factor) if has_jobs else None,
     )
+
+
+def _waiting(found: Waiting | None) -> WaitingWorkloads | None:
+    if found is None:
+        return None
+    return WaitingWorkloads(workloads=found.workloads, cpus=figure(found.cpus / MILLI))
 
 
 def _loans(loans: Iterable[tuple[str, int]]) -> list[Loan]:

@@ -43,7 +43,7 @@ def market_status(
     snapshot: Snapshot,
     plan: Plan,
     scores: PlanQuality,
-    ready: ConditionState,
+    states: Mapping[str, ConditionState],
     ledger: LedgerReport | None,
     owed: Document | None,
     pools: NodePoolReports | None,
@@ -59,7 +59,7 @@ def market_status(
         snapshot: Input of the plan.
         plan: Plan that was decided.
         scores: PlanQuality of the plan.
-        ready: State of the condition ``Ready``.
+        states: States of its conditions, by type.
         ledger: Karma credits; None if there are none.
         owed: The account; None if there is no entitlement.
         pools: Signals of node pools; None to keep those of the status as last written.
@@ -90,7 +90,7 @@ def market_status(
         predictions=predictions,
         memory_mechanism=rules.memory.mechanism if plan.memory_mechanism else None,
         ledger=ledger,
-        conditions=conditions({"Ready": ready}, before, now, market.metadata.generation),
+        conditions=conditions(states, before, now, market.metadata.generation),
     ).document()
     if owed is not None:
         made["account"] = owed  # 5 000 balances, which need no second validation

@@ -1,0 +1,1 @@
+"""Entitlements that follow what a cluster says of quotas elsewhere: Kueue or ResourceQuotas."""
