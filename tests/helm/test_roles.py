@@ -10,9 +10,11 @@ from chart import NAMESPACE, HelmError, needs_helm, of_kind, rendered
 from rights import (
     AGENT_LEASE_RULES,
     AGENT_RULES,
+    FOLLOWING_RULES,
     OPERATOR_OWN_RULES,
     OPERATOR_RULES,
     PLACING_RULES,
+    QUOTA_RULES,
     Rule,
 )
 
@@ -42,6 +44,15 @@ def test_only_where_it_places_pods_may_the_operator_change_them() -> None:
     may, _ = bound(rendered({"colocation": {"enabled": True}}), "walras-operator")
     assert [rule for rule in may if rule not in OPERATOR_RULES] == PLACING_RULES
     assert [rule for rule in may if rule not in PLACING_RULES] == OPERATOR_RULES
+
+
+@pytest.mark.parametrize("source", QUOTA_RULES)
+def test_only_where_entitlements_follow_quotas_may_the_operator_write_them(source: str) -> None:
+    spec = {"entitlements": {"from": source}}
+    may, _ = bound(rendered({"market": {"spec": spec}}), "walras-operator")
+    more = [*FOLLOWING_RULES, *QUOTA_RULES[source]]
+    assert [rule for rule in may if rule not in OPERATOR_RULES] == more
+    assert [rule for rule in may if rule not in more] == OPERATOR_RULES
 
 
 def test_the_agent_has_the_rights_that_it_is_tested_with() -> None:

@@ -69,6 +69,29 @@ PLACING_RULES: list[Rule] = [
 ]
 """Rights of the operator in the whole cluster where it places pods."""
 
+FOLLOWING_RULES: list[Rule] = [
+    {
+        "apiGroups": ["walras.dev"],
+        "resources": ["entitlements"],
+        "verbs": ["create", "delete", "patch"],
+    }
+]
+"""Rights of the operator in the whole cluster where Entitlements follow quotas."""
+
+QUOTA_RULES: dict[str, list[Rule]] = {
+    "Kueue": [
+        {
+            "apiGroups": ["kueue.x-k8s.io"],
+            "resources": ["clusterqueues", "cohorts", "localqueues", "workloads"],
+            "verbs": ["list", "watch"],
+        }
+    ],
+    "ResourceQuota": [
+        {"apiGroups": [""], "resources": ["resourcequotas"], "verbs": ["list", "watch"]}
+    ],
+}
+"""The same to read quotas, by what Entitlements follow."""
+
 OPERATOR_OWN_RULES: list[Rule] = [
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
     {
