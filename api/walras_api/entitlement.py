@@ -8,7 +8,7 @@ from pydantic import Field
 
 from walras_api.fields import Name, PositiveInt, Unique
 from walras_api.model import LabelSelector, Model, Resource, Rule
-from walras_api.status import Amount, ConditionedStatus, Decimals, Status
+from walras_api.status import Amount, ConditionedStatus, Decimals, Status, WaitingWorkloads
 
 MOST_SPENDS = 100
 """Nodes that an Entitlement's status lists: those on which it spends most."""
@@ -151,18 +151,6 @@ class CoreCredits(Status):
     level: Decimals
     cores: Decimals | None = None
     budget_factor: Decimals | None = None
-
-
-class WaitingWorkloads(Status):
-    """Workloads that wait in Kueue to be admitted by the ClusterQueue that an entitlement follows.
-
-    Attributes:
-        workloads: Number of Workloads.
-        cpus: CPUs that they request.
-    """
-
-    workloads: int
-    cpus: Decimals
 
 
 class NodeSpend(Status):

@@ -34,6 +34,7 @@ from walras_api.status import (
     MaybeWhole,
     Status,
     Time,
+    WaitingWorkloads,
 )
 
 if TYPE_CHECKING:
@@ -626,6 +627,8 @@ class MarketStatus(ConditionedStatus):
         solver: How the division of cores was computed.
         scores: Measures of the decision's quality.
         size: Size of the market.
+        waiting: Workloads that wait in Kueue, in all ClusterQueues that Entitlements follow; absent
+            if none do.
         prices: Price of each node's cores.
         node_pools: Worth of more nodes of each pool, for the pools with the most cores.
         other_node_pools: Number of pools that are not listed.
@@ -643,6 +646,7 @@ class MarketStatus(ConditionedStatus):
     solver: SolverReport | None = None
     scores: ScoreReport | None = None
     size: MarketSize | None = None
+    waiting: WaitingWorkloads | None = None
     prices: Annotated[list[NodePrice], Field(max_length=MOST_NODES)] = Field(default_factory=list)
     node_pools: Annotated[list[NodePoolReport], Field(max_length=MOST_POOLS)] = Field(
         default_factory=list

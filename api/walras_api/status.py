@@ -92,6 +92,18 @@ class ConditionedStatus(Status):
     ] = Field(default_factory=list)
 
 
+class WaitingWorkloads(Status):
+    """Workloads that wait in Kueue to be admitted.
+
+    Attributes:
+        workloads: Number of Workloads.
+        cpus: CPUs that they request.
+    """
+
+    workloads: int
+    cpus: Decimals
+
+
 def _without_empty_texts(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_empty_texts(each) for each in value]

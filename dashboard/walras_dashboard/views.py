@@ -48,7 +48,7 @@ from walras_view.explain.pools import explain_predictions
 from walras_view.explain.short_pods import short_pods
 from walras_view.explain.user import explain_user, with_all_below
 from walras_view.facts import RIGHT_TO_ENTITLEMENTS
-from walras_view.notes import EPOCHS, headline_of, remarks_of, warnings_of
+from walras_view.notes import EPOCHS, headline_of, remarks_of, waiting_in_queues, warnings_of
 from walras_view.rows.jobs import JobRow, job_row
 from walras_view.rows.nodes import node_row, prices_of
 from walras_view.rows.users import user_rows
@@ -172,7 +172,7 @@ class Views:
     @property
     def notes(self) -> list[str]:
         """Return lines about figures that are left out."""
-        return [*remarks_of(self.facts), *self.state.notes]
+        return [*waiting_in_queues(self.facts), *remarks_of(self.facts), *self.state.notes]
 
     @cached_property
     def overview(self) -> Overview:

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kueue import cluster_queue, local_queue, workload
 from seen import NOW, decided, seen
+from walras_api.quotas import read_quota
 from walras_cli.cluster.top.page import TableOptions, TopPage
+from walras_operator.decide.conditions import Problem
+from walras_operator.decide.entitling.known_quotas import Quotas
 from walras_view.explain.job import explain_job
 from walras_view.facts import Leases, Use, Used
-from walras_view.notes import headline_of, remarks_of, warnings_of
+from walras_view.notes import headline_of, remarks_of, waiting_in_queues, warnings_of
 from walras_view.rows.jobs import PodRow, job_rows, per_pod
 from walras_view.rows.nodes import node_rows
 from walras_view.rows.users import UserRow, user_rows
+from walras_view.sentences.pools import waiting_beside_pools
 from worlds import enforced, entitlement, job, market, node, pod
 
 if TYPE_CHECKING:
@@ -274,6 +279,36 @@ def test_a_market_that_cannot_be_seen_is_not_taken_for_none() -> None:
     assert warnings_of(facts) == ()
     (line,) = remarks_of(facts)
     assert "get markets.walras.dev, list nodes" in line
+
+
+def test_what_waits_in_kueue_is_named_below_the_tables_and_beside_node_pools() -> None:
+    queues = [
+        cluster_queue("vision", "8"),
+        local_queue("lab", "main", "vision"),
+        workload("lab", "a", "main", "2", pods=3),
+        workload("lab", "b", "main", "500m"),
+    ]
+    quotas = Quotas("Kueue", quotas=tuple(filter(None, map(read_quota, queues))))
+    label = {"app.kubernetes.io/managed-by": "walras-operator"}
+    claim = entitlement("vision", shares=8000)
+    claim["metadata"]["labels"] = label
+    world = decided(market(entitlements={"from": "Kueue"}), node(), claim, quotas=quotas)
+    lines = [
+        str(part) for part in TopPage.of(seen(world), TableOptions("all", "")).render(wide=False)
+    ]
+    said = "waiting in Kueue to be admitted, without cores: vision 2 Workloads (6.5 CPUs)"
+    assert f"note: {said}" in lines
+    told = seen(world).market
+    assert told is not None
+    assert told.status.waiting is not None
+    assert waiting_beside_pools(told.status.waiting).startswith("2 Workloads with 6.5 CPUs wait")
+    assert list(waiting_in_queues(seen(tree()))) == []
+
+
+def test_quotas_that_are_not_followed_are_said_above_all() -> None:
+    quotas = Quotas("Kueue", Problem("KueueMissing", "install Kueue"))
+    (line,) = warnings_of(seen(decided(market(), node(), quotas=quotas)))
+    assert line == "Market default: install Kueue"
 
 
 def test_mode_observe_is_said_above_all() -> None:

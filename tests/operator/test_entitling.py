@@ -20,6 +20,7 @@ from walras_operator.decide.conditions import Problem
 from walras_operator.decide.entitling.borrowing import in_proportion, lend, worths
 from walras_operator.decide.entitling.entitlements import CONDITION
 from walras_operator.decide.entitling.known_quotas import Quotas, Waiting
+from walras_operator.watch.quota_watches import MOST, KeptKind
 from whole_decisions import decide
 from worlds import condition as condition_of
 from worlds import document, entitlement, market, node, pod, status, world
@@ -300,6 +301,31 @@ def test_a_cohort_of_the_name_of_a_queue_has_another_one() -> None:
     made = specs(decide(scene(found)))
     assert (made["all"] or {})["parent"] == "cohort-cohort-all"
     assert len((made["far"] or {})["parent"]) == 253
+
+
+def test_of_one_namespace_a_bounded_number_of_objects_is_kept() -> None:
+    """Users may create any number of Workloads, which wait; nobody else's are left out for it."""
+    told: list[bool] = []
+    kept = KeptKind(told.append)
+
+    def see(number: int, place: str, *, deleted: bool = False, admitted_by: str = "") -> None:
+        found = workload(place, f"w{number}", "main", "1", admitted_by=admitted_by)
+        found["metadata"]["uid"] = f"{place}-{number}"
+        kept.receive(found, deleted=deleted)
+
+    for number in range(MOST + 2):
+        see(number, "hostile")
+    see(0, "lab")
+    assert (len(kept.quotas()), kept.left_out) == (MOST + 1, 2)
+    assert set(told) == {False}, "what waits changes no division of cores, and is not urgent"
+    see(0, "hostile", deleted=True)
+    see(MOST, "hostile", admitted_by="team-a")
+    assert (len(kept.quotas()), kept.left_out) == (MOST + 1, 1)
+    assert told[-1] is True
+    assert f"hostile-{MOST + 1}" in kept.known(), "or it would never be found to be gone"
+    kept.listed(kept.known() - {"lab-0"})
+    assert [found.name for found in kept.quotas() if isinstance(found, QueuedWorkload)] == ["w0"]
+    assert kept.left_out == 0
 
 
 junk = st.recursive(

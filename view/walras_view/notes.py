@@ -29,7 +29,7 @@ def warnings_of(facts: Facts) -> tuple[str, ...]:
 
 def remarks_of(facts: Facts) -> tuple[str, ...]:
     """Return what is left out."""
-    lines = [*_waiting(facts), *facts.use.missing, *_unreadable(facts)]
+    lines = [*facts.use.missing, *_unreadable(facts)]
     if facts.withheld:
         lines.append(
             f"not shown, since you have no right to {', '.join(facts.withheld)}; ask an "
@@ -38,7 +38,8 @@ def remarks_of(facts: Facts) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _waiting(facts: Facts) -> Iterator[str]:
+def waiting_in_queues(facts: Facts) -> Iterator[str]:
+    """Yield a line about Workloads that wait in Kueue, and so are in no table."""
     found = {
         each.name: each.status.waiting
         for each in facts.entitlements.values()

@@ -38,6 +38,7 @@ from walras_operator.decide.entitling.entitlements import (
     FollowedQuotas,
     follow_quotas,
 )
+from walras_operator.decide.entitling.known_quotas import Waiting
 from walras_operator.decide.job_outcomes import JobOutcomes, pods_left_out
 from walras_operator.decide.last_decision import carried
 from walras_operator.decide.measuring.measure import (
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from walras.market.plan import Grant, Plan
     from walras_api.cluster import Pod
     from walras_api.job_inputs import Name
+    from walras_api.status import WaitingWorkloads
     from walras_operator.decide.allocations import Allocations
     from walras_operator.decide.enforcement import Enforcement
     from walras_operator.decide.measuring.measure import MeasurementPlan
@@ -271,6 +273,7 @@ def _market_update(
         found.plan,
         evaluate_plan(found.snapshot, found.plan, COMPARISONS),
         _conditions(world, found, granted),
+        _waiting(world),
         balances.ledger,
         balances.account,
         world.node_pools,
@@ -323,6 +326,12 @@ def _conditions(world: World, found: Cleared, granted: _Granted) -> dict[str, Co
         "Ready": _readiness(world, found),
         **({} if followed is None else {CONDITION: followed}),
     }
+
+
+def _waiting(world: World) -> WaitingWorkloads | None:
+    """Return what the Market says of the Workloads that wait in Kueue."""
+    queues = {} if world.quotas is None else world.quotas.waiting
+    return sum(queues.values(), Waiting()).report()
 
 
 def _readiness(world: World, found: Cleared) -> ConditionState:

@@ -31,6 +31,7 @@ from walras_view.notes import (
     remarks_of,
     warnings_of,
 )
+from walras_view.sentences.pools import waiting_beside_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -168,7 +169,9 @@ def cluster_page_of(cluster: Cluster) -> ExplainPage:
             "there is no Market named default, so there is nothing to explain; "
             f"{TO_CREATE_A_MARKET}"
         )
-    return _page("Cluster", explain_cluster(facts, facts.market), facts)
+    waiting = facts.market.status.waiting
+    notes = () if waiting is None else (waiting_beside_pools(waiting),)
+    return _page("Cluster", explain_cluster(facts, facts.market), facts, notes)
 
 
 def _page(

@@ -13,7 +13,7 @@ from walras_cli.cluster.connection import require_namespace
 from walras_cli.cluster.top import tables
 from walras_service.times import rfc3339
 from walras_view.documents import plain
-from walras_view.notes import headline_of, remarks_of, warnings_of
+from walras_view.notes import headline_of, remarks_of, waiting_in_queues, warnings_of
 from walras_view.rows.jobs import JobRow, job_rows
 from walras_view.rows.nodes import NodeRow, node_rows
 from walras_view.rows.users import UserRow, user_rows
@@ -112,7 +112,7 @@ class TopPage:
                 if rows is not None
             },
             "warnings": list(warnings_of(self.facts)),
-            "notes": list(remarks_of(self.facts)),
+            "notes": self._notes,
         }
 
     def render(self, *, wide: bool) -> list[RenderableType]:
@@ -124,8 +124,12 @@ class TopPage:
             parts.append(Text(line, style="bold"))
         for part in self._tables(wide=wide):
             parts += [*([Text()] if parts and isinstance(part, Table) else []), part]
-        parts += [Text(f"note: {line}", style="dim") for line in remarks_of(self.facts)]
+        parts += [Text(f"note: {line}", style="dim") for line in self._notes]
         return parts
+
+    @property
+    def _notes(self) -> list[str]:
+        return [*waiting_in_queues(self.facts), *remarks_of(self.facts)]
 
     def _tables(self, *, wide: bool) -> list[RenderableType]:
         most = SUMMARY if self.options.what == "all" else None

@@ -191,12 +191,10 @@ def _state(quotas: Quotas, number: int, taken: Sequence[str]) -> ConditionState:
                 f"{MANAGED_BY_LABEL}={OPERATOR} to have them overwritten",
             )
         )
-    if quotas.left_out:
-        return fails(
-            Problem(
-                "TooManyObjects",
-                f"{quotas.left_out} objects that say quotas are left out, since there are "
-                f"thousands of a kind, in one namespace or without namespaces; delete some",
-            )
-        )
-    return holds("Followed", f"{number} Entitlements follow {_SAID_BY[quotas.source]}")
+    left_out = (
+        f"; {quotas.left_out} objects are left out until they change, since there are thousands of "
+        f"them in one namespace or without one"
+        if quotas.left_out
+        else ""
+    )
+    return holds("Followed", f"{number} Entitlements follow {_SAID_BY[quotas.source]}{left_out}")

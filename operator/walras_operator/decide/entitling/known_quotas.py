@@ -8,6 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from walras_api.quotas import ClusterQueue, Cohort, CpuQuota, LocalQueue, QueuedWorkload
+from walras_api.status import WaitingWorkloads
+from walras_api.supply import MILLI
+from walras_operator.decide.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +34,12 @@ class Waiting:
 
     def __add__(self, other: Waiting) -> Waiting:
         return Waiting(self.workloads + other.workloads, self.cpus + other.cpus)
+
+    def report(self) -> WaitingWorkloads | None:
+        """Return what a status says of them; None if there are none."""
+        if not self.workloads:
+            return None
+        return WaitingWorkloads(workloads=self.workloads, cpus=figure(self.cpus / MILLI))
 
 
 @dataclass(frozen=True)

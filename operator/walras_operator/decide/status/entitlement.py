@@ -20,9 +20,7 @@ from walras_api.entitlement import (
     EntitlementStatus,
     Loan,
     Utility,
-    WaitingWorkloads,
 )
-from walras_api.supply import MILLI
 from walras_operator.decide.conditions import (
     ConditionState,
     Problem,
@@ -31,6 +29,7 @@ from walras_operator.decide.conditions import (
     holds,
     summarize,
 )
+from walras_operator.decide.entitling.known_quotas import Waiting
 from walras_operator.decide.numbers import figure
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from walras.market.balances import Balance
     from walras.market.plan import MemoryOutcome, Plan, UserOutcome
     from walras_api.kinds import EntitlementObject
-    from walras_operator.decide.entitling.known_quotas import Quotas, Waiting
+    from walras_operator.decide.entitling.known_quotas import Quotas
     from walras_operator.decide.validation import Validated
     from walras_operator.decide.world import Document
 
@@ -190,6 +189,7 @@ def entitlement_status(
     )
     rest = spends[MOST_SPENDS:]
     states = {"Ready": _ready(entitlement, outcomes)}
+    waiting = outcomes.waiting.get(name, Waiting()) if entitlement.is_automatic else Waiting()
     if user is not None:
         balance = outcomes.account.get(name)
         costs = () if balance is None or balance.rate >= 0 else outcomes.costs.get(name, ())
@@ -205,7 +205,7 @@ def entitlement_status(
         core_credits=_core_credits(
             outcomes.account.get(name), outcomes.half_life, has_jobs=user is not None
         ),
-        waiting=_waiting(outcomes.waiting.get(name) if entitlement.is_automatic else None),
+        waiting=waiting.report(),
         other_nodes=len(rest),
         other_spend=figure(sum(each.spend for _, each in rest)) if rest else None,
         conditions=conditions(states, before, now, entitlement.metadata.generation),
@@ -294,12 +294,6 @@ def _core_credits(
         cores=figure(balance.rate / UNIT) if balance.rate else None,
         budget_factor=figure(balance.factor) if has_jobs else None,
     )
-
-
-def _waiting(found: Waiting | None) -> WaitingWorkloads | None:
-    if found is None:
-        return None
-    return WaitingWorkloads(workloads=found.workloads, cpus=figure(found.cpus / MILLI))
 
 
 def _loans(loans: Iterable[tuple[str, int]]) -> list[Loan]:

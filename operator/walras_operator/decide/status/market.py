@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from walras.market.snapshot import Snapshot
     from walras_api.kinds import Market, MarketSpec
     from walras_api.market import LedgerReport, PredictionReport
+    from walras_api.status import WaitingWorkloads
     from walras_operator.decide.pool_averages import NodePoolReports
     from walras_operator.decide.world import Document
 
@@ -44,6 +45,7 @@ def market_status(
     plan: Plan,
     scores: PlanQuality,
     states: Mapping[str, ConditionState],
+    waiting: WaitingWorkloads | None,
     ledger: LedgerReport | None,
     owed: Document | None,
     pools: NodePoolReports | None,
@@ -60,6 +62,7 @@ def market_status(
         plan: Plan that was decided.
         scores: PlanQuality of the plan.
         states: States of its conditions, by type.
+        waiting: Workloads that wait in Kueue; None if none do.
         ledger: Karma credits; None if there are none.
         owed: The account; None if there is no entitlement.
         pools: Signals of node pools; None to keep those of the status as last written.
@@ -81,6 +84,7 @@ def market_status(
             cores=figure(sum(node.cores for node in selling)),
             memory=str(sum(node.memory for node in snapshot.nodes)),
         ),
+        waiting=waiting,
         prices=[
             NodePrice(node=node.name, cores=thousandths(node.cores), price=figure(node.price))
             for node in sorted(selling, key=lambda node: node.name)[:MOST_NODES]
