@@ -73,7 +73,7 @@ FOLLOWING_RULES: list[Rule] = [
     {
         "apiGroups": ["walras.dev"],
         "resources": ["entitlements"],
-        "verbs": ["create", "delete", "patch"],
+        "verbs": ["create", "delete", "divide", "patch"],
     }
 ]
 """Rights of the operator in the whole cluster where Entitlements follow quotas."""
