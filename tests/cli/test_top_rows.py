@@ -13,7 +13,7 @@ from seen import NOW, decided, seen
 from walras_api.quotas import read_quota
 from walras_cli.cluster.top.page import TableOptions, TopPage
 from walras_operator.decide.conditions import Problem
-from walras_operator.decide.entitling.known_quotas import Quotas
+from walras_operator.decide.known_quotas import Quotas
 from walras_view.explain.job import explain_job
 from walras_view.facts import Leases, Use, Used
 from walras_view.notes import headline_of, remarks_of, waiting_in_queues, warnings_of

@@ -19,7 +19,7 @@ from walras_api.quotas import CpuQuota, QueuedWorkload, read_quota
 from walras_operator.decide.conditions import Problem
 from walras_operator.decide.entitling.borrowing import in_proportion, lend, worths
 from walras_operator.decide.entitling.entitlements import CONDITION
-from walras_operator.decide.entitling.known_quotas import Quotas, Waiting
+from walras_operator.decide.known_quotas import Quotas, Waiting
 from walras_operator.watch.quota_watches import MOST, KeptKind
 from whole_decisions import decide
 from worlds import condition as condition_of

@@ -38,8 +38,8 @@ from walras_operator.decide.entitling.entitlements import (
     FollowedQuotas,
     follow_quotas,
 )
-from walras_operator.decide.entitling.known_quotas import Waiting
 from walras_operator.decide.job_outcomes import JobOutcomes, pods_left_out
+from walras_operator.decide.known_quotas import Waiting
 from walras_operator.decide.last_decision import carried
 from walras_operator.decide.measuring.measure import (
     plan_measurements,

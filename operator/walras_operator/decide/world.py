@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from walras_api.kinds import AnyResource, Market, MarketSpec
     from walras_api.node_allocation import NodeAllocation
     from walras_api.waiting import WaitingMethod
-    from walras_operator.decide.entitling.known_quotas import Quotas
+    from walras_operator.decide.known_quotas import Quotas
     from walras_operator.decide.pool_averages import NodePoolReports
 
 Document = dict[str, Any]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from walras_api.quotas import KUEUE, QueuedWorkload, read_quota
 from walras_operator.decide.conditions import Problem
-from walras_operator.decide.entitling.known_quotas import Quotas
+from walras_operator.decide.known_quotas import Quotas
 from walras_operator.watch.watches import problem_of
 from walras_service.api_errors import ApiError
 from walras_service.kinds import Kind

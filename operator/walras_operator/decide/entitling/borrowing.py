@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from walras_api.quotas import Cohort
-    from walras_operator.decide.entitling.known_quotas import Quotas
+    from walras_operator.decide.known_quotas import Quotas
 
 
 class Worths(NamedTuple):

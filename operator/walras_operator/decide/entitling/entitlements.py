@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from walras_api.kinds import EntitlementObject, EntitlementSpec
-    from walras_operator.decide.entitling.known_quotas import Quotas
+    from walras_operator.decide.known_quotas import Quotas
     from walras_operator.decide.world import Document, World
 
 CONDITION = "QuotasFollowed"

@@ -29,7 +29,7 @@ from walras_operator.decide.conditions import (
     holds,
     summarize,
 )
-from walras_operator.decide.entitling.known_quotas import Waiting
+from walras_operator.decide.known_quotas import Waiting
 from walras_operator.decide.numbers import figure
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from walras.market.balances import Balance
     from walras.market.plan import MemoryOutcome, Plan, UserOutcome
     from walras_api.kinds import EntitlementObject
-    from walras_operator.decide.entitling.known_quotas import Quotas
+    from walras_operator.decide.known_quotas import Quotas
     from walras_operator.decide.validation import Validated
     from walras_operator.decide.world import Document
 
