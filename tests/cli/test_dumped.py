@@ -130,3 +130,19 @@ def test_check_of_a_dump(dump: str, tmp_path: Path) -> None:
     file.write_text(json.dumps(odd))
     findings = told("check", "-A", "-f", dump, "-f", str(file))["findings"]
     assert [each["object"] for each in findings] == ["Namespace odd"]
+
+
+@pytest.mark.parametrize("command", [["top"], ["explain", "user", "alice"], ["explain", "cluster"]])
+def test_what_waits_in_kueue_is_named(
+    command: list[str], documents: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    waiting = {"workloads": 2, "cpus": "6.5"}
+    items = json.loads(json.dumps(documents))
+    for each in items:
+        if each["kind"] == "Market" or each["metadata"]["name"] == "alice":
+            each.setdefault("status", {})["waiting"] = waiting
+    file = tmp_path / "dump.yaml"
+    file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
+    (line,) = [each for each in told(*command, "-f", str(file))["notes"] if "Kueue" in each]
+    assert "2 Workloads" in line
+    assert "6.5 CPUs" in line

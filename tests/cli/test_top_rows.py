@@ -16,11 +16,16 @@ from walras_operator.decide.conditions import Problem
 from walras_operator.decide.known_quotas import Quotas
 from walras_view.explain.job import explain_job
 from walras_view.facts import Leases, Use, Used
-from walras_view.notes import headline_of, remarks_of, waiting_in_queues, warnings_of
+from walras_view.notes import (
+    headline_of,
+    remarks_of,
+    waiting_for_quota,
+    waiting_in_queues,
+    warnings_of,
+)
 from walras_view.rows.jobs import PodRow, job_rows, per_pod
 from walras_view.rows.nodes import node_rows
 from walras_view.rows.users import UserRow, user_rows
-from walras_view.sentences.pools import waiting_beside_pools
 from worlds import enforced, entitlement, job, market, node, pod
 
 if TYPE_CHECKING:
@@ -300,8 +305,10 @@ def test_what_waits_in_kueue_is_named_below_the_tables_and_beside_node_pools() -
     assert f"note: {said}" in lines
     told = seen(world).market
     assert told is not None
-    assert told.status.waiting is not None
-    assert waiting_beside_pools(told.status.waiting).startswith("2 Workloads with 6.5 CPUs wait")
+    (line,) = waiting_for_quota(told.status)
+    assert line.startswith("2 Workloads with 6.5 CPUs wait in Kueue for quota; the worth of more")
+    (line,) = waiting_for_quota(seen(world).entitlements["vision"].status)
+    assert line == "2 Workloads with 6.5 CPUs wait in Kueue for quota"
     assert list(waiting_in_queues(seen(tree()))) == []
 
 

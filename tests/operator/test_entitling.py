@@ -107,7 +107,9 @@ def test_what_is_written_is_not_written_again_and_a_change_is() -> None:
         "cohort-all": 11000,
         "team-a": 7000,
     }
-    assert condition_of(after, "Market", "default", type_=CONDITION)[:2] == ("True", "Followed")
+    state, reason, message = condition_of(after, "Market", "default", type_=CONDITION)
+    assert (state, reason) == ("True", "Followed")
+    assert "3 Entitlements follow ClusterQueues and their cohorts; 2 are not yet" in message
 
 
 def test_an_entitlement_goes_with_its_queue_and_only_if_all_quotas_are_known() -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
+    from walras_api.entitlement import EntitlementStatus
     from walras_view.facts import ApiObject, Facts
 
 EPOCHS = 10**9
@@ -36,6 +37,17 @@ def remarks_of(facts: Facts) -> tuple[str, ...]:
             f"administrator of the cluster for a role with these rights"
         )
     return tuple(lines)
+
+
+def waiting_for_quota(status: EntitlementStatus | MarketStatus) -> tuple[str, ...]:
+    """Return a line about Workloads that wait in Kueue, if any do."""
+    found = status.waiting
+    if found is None:
+        return ()
+    what, cpus = _count(found.workloads, "Workload"), _count(float(found.cpus), "CPU")
+    line = f"{what} with {cpus} wait in Kueue for quota"
+    of_all = isinstance(status, MarketStatus)
+    return (f"{line}; the worth of more nodes does not count them" if of_all else line,)
 
 
 def waiting_in_queues(facts: Facts) -> Iterator[str]:

@@ -97,12 +97,13 @@ class Quotas:
     @cached_property
     def waiting(self) -> Mapping[str, Waiting]:
         """Workloads that wait, by ClusterQueue."""
-        found: defaultdict[str, Waiting] = defaultdict(Waiting)
+        number: Counter[str] = Counter()
+        cpus: Counter[str] = Counter()
         for each in self._workloads:
-            queue = self._queue_of(each)
-            if each.is_waiting and queue in self.cluster_queues:
-                found[queue] += Waiting(1, each.cpus)
-        return found
+            if each.is_waiting and (queue := self._queue_of(each)) in self.cluster_queues:
+                number[queue] += 1
+                cpus[queue] += each.cpus
+        return {queue: Waiting(number[queue], cpus[queue]) for queue in number}
 
     @cached_property
     def queue_of_owner(self) -> Mapping[tuple[str, str], str]:

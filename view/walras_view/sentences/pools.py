@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from walras.analysis.pool_effects import NodesEffect, UserChange
-    from walras_api.status import WaitingWorkloads
     from walras_view.explain.pools import PoolExplanation, PredictionsExplanation
 
 
@@ -39,15 +38,6 @@ def pool_sentences(pool: PoolExplanation) -> Iterator[str]:
             f"jobs here could use {memory(pool.unmet_memory)} of memory beyond their grants; of "
             f"one more GiB, they would use {pool.memory_value:.0%} at once"
         )
-
-
-def waiting_beside_pools(found: WaitingWorkloads) -> str:
-    """Return what is said of Workloads that wait in Kueue beside the worth of more nodes."""
-    return (
-        f"{found.workloads} Workload{'' if found.workloads == 1 else 's'} with "
-        f"{float(found.cpus):.12g} CPUs wait in Kueue for quota; the worth of more nodes does not "
-        f"count them, which more quota would start"
-    )
 
 
 def prediction_sentence(found: PredictionsExplanation) -> str:

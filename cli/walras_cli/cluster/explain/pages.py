@@ -29,9 +29,9 @@ from walras_view.notes import (
     RIGHT_TO_MARKET,
     TO_CREATE_A_MARKET,
     remarks_of,
+    waiting_for_quota,
     warnings_of,
 )
-from walras_view.sentences.pools import waiting_beside_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -140,7 +140,7 @@ def _user(cluster: Cluster, name: str) -> ExplainPage:
         _require(cluster, facts, f"Entitlement {name}", RIGHT_TO_ENTITLEMENTS)
         raise not_found(f"Entitlement {name}", name, facts.entitlements, (), "users")
     found = replace(explain_user(facts, name), bids=bids_of(facts, name))
-    return _page("Entitlement", found, facts)
+    return _page("Entitlement", found, facts, waiting_for_quota(facts.entitlements[name].status))
 
 
 def _node(cluster: Cluster, name: str) -> ExplainPage:
@@ -169,9 +169,8 @@ def cluster_page_of(cluster: Cluster) -> ExplainPage:
             "there is no Market named default, so there is nothing to explain; "
             f"{TO_CREATE_A_MARKET}"
         )
-    waiting = facts.market.status.waiting
-    notes = () if waiting is None else (waiting_beside_pools(waiting),)
-    return _page("Cluster", explain_cluster(facts, facts.market), facts, notes)
+    waiting = waiting_for_quota(facts.market.status)
+    return _page("Cluster", explain_cluster(facts, facts.market), facts, waiting)
 
 
 def _page(

@@ -109,7 +109,7 @@ def follow_quotas(world: World) -> FollowedQuotas:
                 )
             )
     writes += (AutomaticWrite(reference_of(each), None) for each in _unfounded(present, claims))
-    return FollowedQuotas(tuple(writes), _state(quotas, len(claims), sorted(taken)))
+    return FollowedQuotas(tuple(writes), _state(quotas, len(claims), sorted(taken), len(writes)))
 
 
 def _of_kueue(quotas: Quotas, world: World) -> dict[str, _Claim]:
@@ -180,8 +180,15 @@ def _document(name: str, claim: _Claim) -> Document:
     }
 
 
-def _state(quotas: Quotas, number: int, taken: Sequence[str]) -> ConditionState:
-    """Return the state of the condition `CONDITION`."""
+def _state(quotas: Quotas, number: int, taken: Sequence[str], unwritten: int) -> ConditionState:
+    """Return the state of the condition `CONDITION`.
+
+    Args:
+        quotas: The quotas.
+        number: Number of Entitlements that follow them.
+        taken: Names of Entitlements that somebody else has written.
+        unwritten: Number of Entitlements that this decision writes.
+    """
     if taken:
         return fails(
             Problem(
@@ -197,4 +204,10 @@ def _state(quotas: Quotas, number: int, taken: Sequence[str]) -> ConditionState:
         if quotas.left_out
         else ""
     )
-    return holds("Followed", f"{number} Entitlements follow {_SAID_BY[quotas.source]}{left_out}")
+    late = (
+        f"; {unwritten} are not yet as these say (if this lasts, the operator's log says why)"
+        if unwritten
+        else ""
+    )
+    source = _SAID_BY[quotas.source]
+    return holds("Followed", f"{number} Entitlements follow {source}{late}{left_out}")
