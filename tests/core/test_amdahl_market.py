@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 
 from examples import examples
 from walras.mechanisms.amdahl import metrics
@@ -18,7 +17,6 @@ from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
 from walras.mechanisms.amdahl.upper_bound import share_proportionally
 from walras.numerics.rounding import RoundingError, round_cores
 from walras.numerics.segments import group
-from walras.numerics.water_filling import water_fill
 from walras_studies.amdahl.paper_bidding import bid
 
 if TYPE_CHECKING:
@@ -142,28 +140,6 @@ def test_renaming_users_servers_and_jobs_renames_the_result(
     one = find_equilibrium(market, tolerance=1e-9)
     np.testing.assert_allclose(other.cores, one.cores[jobs], atol=1e-4, rtol=1e-6)
     np.testing.assert_allclose(other.prices[servers], one.prices, rtol=1e-8)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_every_user_buys_what_a_general_optimiser_would(seed: int) -> None:
-    """Optimization (5) at the equilibrium's prices, by scipy's SLSQP."""
-    market = population(4, 5, 4, seed=seed)
-    result = find_equilibrium(market, tolerance=1e-9)
-    for user in range(len(market.budgets)):
-        mine = np.flatnonzero(market.user == user)
-        f, w = market.fraction[mine], market.work[mine]
-        p, b = result.prices[market.server[mine]], market.budgets[user]
-        best = minimize(
-            lambda bids, f=f, w=w, p=p: -np.sum(w * (bids / p) / (f + (1 - f) * bids / p)),
-            np.full(len(mine), b / len(mine)),
-            bounds=[(0, b)] * len(mine),
-            constraints={"type": "eq", "fun": lambda bids, b=b: bids.sum() - b},
-            method="SLSQP",
-            options={"ftol": 1e-12, "maxiter": 500},
-        )
-        x = result.cores[mine]
-        reached = np.sum(w * x / (f + (1 - f) * x))
-        assert reached >= -best.fun * (1 - 1e-7)
 
 
 def population(users: int, servers: int, density: int, *, seed: int) -> AmdahlMarket:
@@ -353,26 +329,6 @@ def test_few_and_many_cores_left_over_go_by_remainder_then_by_order(left: int) -
 def test_cores_left_over_that_no_job_may_take_stay_free() -> None:
     whole = round_cores(np.full(20, 1.9), [38], group(np.zeros(20, np.int64), 1), maximum=[1] * 20)
     assert whole.tolist() == [1] * 20
-
-
-@examples(500)
-@given(st.integers(1, 8), st.integers(0, 2**32 - 1))
-def test_filling_meets_the_capacity_on_one_level(size: int, seed: int) -> None:
-    random = np.random.default_rng(seed)
-    weight = random.choice([0.0, 0.5, 1.0, 3.0], size)
-    lower = random.choice([0.0, 0.5, 2.0], size)
-    upper = lower + random.choice([0.0, 1.0, 10.0, np.inf], size)
-    capacity = float(random.uniform(0.1, 30))
-    groups = AmdahlMarket([1], [1], [0] * size, [0] * size, [0.5] * size).by_server
-    filled = water_fill(weight, lower, upper, np.array([capacity]), groups)
-    assert (filled >= lower).all()
-    assert (filled <= upper).all()
-    expected = min(max(capacity, lower.sum()), upper.sum())
-    assert filled.sum() == pytest.approx(expected)
-    free = (filled > lower + 1e-9) & (filled < upper - 1e-9) & (weight > 0)
-    if free.any():
-        levels = filled[free] / weight[free]
-        np.testing.assert_allclose(levels, levels[0])
 
 
 def test_progress_is_normalised_as_in_equations_4_and_10() -> None:

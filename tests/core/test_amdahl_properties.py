@@ -109,31 +109,6 @@ def test_every_leaf_and_group_does_at_least_as_well_as_by_its_entitlement(
         assert got[mine].sum() >= bare[mine].sum() * (1 - 1e-6)
 
 
-@examples(200)
-@given(trees())
-def test_the_leaves_of_a_group_divide_its_part(tree: list[Entitlement]) -> None:
-    leaves = leaves_of(tree)
-    parts = divide_by_shares(tree, leaves)
-    groups = {each.name: each.shares for each in tree if each.parent is None}
-    for group, shares in groups.items():
-        mine = sum(parts[leaf] for leaf in leaves if leaf.split(".")[0] == group)
-        np.testing.assert_allclose(mine, shares / sum(groups.values()))
-
-
-@given(trees(), st.integers(0, 10**6))
-def test_how_one_group_divides_its_part_is_no_concern_of_others(
-    tree: list[Entitlement], pick: int
-) -> None:
-    leaves = leaves_of(tree)
-    split = leaves[pick % len(leaves)]
-    finer = [*tree, Entitlement(f"{split}.a", 2, parent=split), Entitlement(f"{split}.b", 3, split)]
-    before, after = divide_by_shares(tree, leaves), divide_by_shares(finer, leaves_of(finer))
-    for leaf in leaves:
-        if leaf != split:
-            assert after[leaf] == before[leaf]
-    np.testing.assert_allclose(after[f"{split}.a"] + after[f"{split}.b"], before[split])
-
-
 def test_the_examples_of_the_page_run() -> None:
     page = Path(__file__).parents[2] / "docs" / "mechanisms" / "amdahl.md"
     shown = doctest.testfile(str(page), module_relative=False)

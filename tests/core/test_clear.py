@@ -249,13 +249,6 @@ def test_utilities_and_progress_are_those_of_the_grants(snapshot: Snapshot, poli
         assert plan.system_progress == pytest.approx(progress)
 
 
-@given(snapshots(), policies)
-def test_the_same_snapshot_gives_the_same_plan_to_the_bit(
-    snapshot: Snapshot, policy: Policy
-) -> None:
-    assert repr(clear(snapshot, policy)) == repr(clear(snapshot, policy))
-
-
 @given(snapshots(), policies, st.integers(0, 2**32 - 1))
 def test_the_order_of_a_snapshot_does_not_matter(
     snapshot: Snapshot, policy: Policy, seed: int

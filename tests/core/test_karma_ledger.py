@@ -42,16 +42,6 @@ def test_a_stored_ledger_is_restored_without_loss(ledger: Ledger) -> None:
     assert Ledger.from_document(yaml.safe_load(yaml.safe_dump(ledger.to_document()))) == ledger
 
 
-@given(ledgers.filter(lambda ledger: len(ledger.users) > 0), st.integers(0, 2**32 - 1))
-def test_a_restored_ledger_goes_on_as_if_nothing_had_happened(ledger: Ledger, seed: int) -> None:
-    """Order and carry included: both decide who gets the next slice."""
-    ledger = ledger.lift(-Fraction(int(ledger.balances.min()), UNIT))
-    demands = np.random.default_rng(seed).integers(0, 9, len(ledger.users))
-    restored = Ledger.from_document(ledger.to_document())
-    if ledger.balances.max() < LARGEST_BALANCE // 2:
-        assert allocate(ledger, demands, 20).ledger == allocate(restored, demands, 20).ledger
-
-
 @given(ledgers)
 def test_centring_leaves_room_and_keeps_differences_up_to_the_largest(ledger: Ledger) -> None:
     centred = ledger.centred()

@@ -47,17 +47,6 @@ def test_running_example_gives_the_slices_and_credits_of_figure_3() -> None:
     assert sum(each.slices for each in allocations).tolist() == [[8, 8, 8]]  # type: ignore[union-attr]
 
 
-def test_second_quantum_costs_a_two_credits_not_three() -> None:
-    """Erratum: section 3.2 says that A "loses 3 credits" for two slices beyond its guaranteed one.
-
-    It has 5, earns its free one and pays 2: 4, as Figure 3 needs it later.
-    """
-    second = run_figure_3()[1]
-    assert second.borrowed.tolist() == [[2, 0, 0]]
-    assert second.before.credits("A") == 5
-    assert second.ledger.credits("A") == 5 + 1 - 2
-
-
 def test_a_donor_earns_no_more_than_it_donated() -> None:
     """Erratum: line 15 of Algorithm 1 decrements a user u that the loop does not have.
 

@@ -268,13 +268,6 @@ def test_max_min_and_strict_shares_of_any_size_are_those_of_unbounded_integers(
         assert all(abs(have - due) < 1 for have, due in zip(held, exact, strict=True))
 
 
-@examples(300)
-@given(worlds(1))
-def test_across_pools_is_algorithm_1_where_there_is_one(world: World) -> None:
-    """The order that several pools need says nothing new about one."""
-    assert richest_first(world) == algorithm_1(world)
-
-
 @given(worlds(3), st.integers(0, 6), st.integers(0, 2**32 - 1))
 def test_simulation_equals_allocations_one_by_one(world: World, quanta: int, seed: int) -> None:
     shape = (quanta, len(world.capacities), len(world.weights))
@@ -318,24 +311,3 @@ def test_many_users_equal_algorithm_1(seed: int) -> None:
         balances.tolist(), 0, [demands.tolist()], [capacity], Fraction("0.3"), weights.tolist()
     )
     assert batched(world) == algorithm_1(world)
-
-
-@st.composite
-def weighted_demands(draw: st.DrawFn) -> tuple[list[int], list[int]]:
-    """Draw demands and weights of so many users that all prices are exact."""
-    users = draw(st.sampled_from([1, 2, 4, 5]))
-    demands = draw(st.lists(st.integers(0, 9), min_size=users, max_size=users))
-    return demands, draw(st.lists(st.sampled_from([1, 2, 4]), min_size=users, max_size=users))
-
-
-@examples(300)
-@given(weighted_demands(), st.integers(0, 30))
-def test_max_min_equals_slice_by_slice(wanted: tuple[list[int], list[int]], capacity: int) -> None:
-    """Each slice goes to the user that has least for its weight, earlier users first."""
-    demands, weights = wanted
-    slices = [0] * len(demands)
-    for _ in range(capacity):
-        wanting = [u for u in range(len(demands)) if slices[u] < demands[u]]
-        if wanting:
-            slices[min(wanting, key=lambda u: (Fraction(slices[u], weights[u]), u))] += 1
-    assert share_max_min(demands, capacity, weights).tolist() == slices

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from walras_studies.adjustment.measuring import CHECKED_EVERY, LONGEST_PAUSE, Measuring
-from walras_studies.adjustment.runs import by_adjusting
 from walras_studies.adjustment.worlds import (
     AMDAHL,
     LINEAR,
@@ -108,12 +107,3 @@ def test_a_job_that_departs_twice_from_its_prediction_is_measured_again() -> Non
     assert known.fraction[0] == pytest.approx(1.0)
     assert not known.running
     assert np.isinf(known.due).all()
-
-
-def test_users_who_adjust_bids_gain_on_their_first_bids_and_errors_cost_little() -> None:
-    exact, noisy = (
-        by_adjusting(draw_cluster(LINEAR, noise, [7]), np.random.default_rng(1), 60)
-        for noise in (0.0, 0.1)
-    )
-    assert exact[-1].mean() > 1.05 * exact[0].mean()
-    assert noisy[-1].mean() > 0.97 * exact[-1].mean()

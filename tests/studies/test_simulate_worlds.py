@@ -12,7 +12,6 @@ import pytest
 from walras_studies.amdahl.populations import FRACTIONS, draw_population
 from walras_studies.cooper.worlds import BANDWIDTH, MIXES, WORLDS, draw_jobs, losses
 from walras_studies.karma.demands import FAIR_SHARE, draw_demands
-from walras_studies.karma.runs import BEYOND_MEMORY, closed_throughput
 from walras_studies.lying.runs import JOBS_OF_USER, SERVERS, draw_market
 from walras_studies.month.policies import POLICIES, live_through
 from walras_studies.month.world import CORES, MEMORY, MonthWorld, draw_world
@@ -48,14 +47,6 @@ def test_demands_are_as_bursty_as_the_paper_prints() -> None:
     assert 0.4 < (deviation >= 0.5 * mean_demand).mean() < 0.75
     assert 0.15 < (deviation >= mean_demand).mean() < 0.3
     assert mean_demand.mean() == pytest.approx(FAIR_SHARE, rel=0.07)
-
-
-def test_throughput_is_that_of_hits_and_misses_in_turn() -> None:
-    demands = np.array([[4, 4, 2, 0], [0, 4, 2, 0]])
-    slices = np.array([[4, 0, 1, 0], [0, 0, 2, 9]])
-    half = 2 / (1 + BEYOND_MEMORY)
-    expected = [1, 1 / BEYOND_MEMORY, (half + 1) / 2]  # and nothing of who never wants anything
-    assert closed_throughput(slices, demands).tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("world", WORLDS)
