@@ -16,7 +16,7 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.memory.limit_steps import ReclaimPace
 from walras_agent.node_plan import EnforcedGrant, NodePlan
 from walras_agent.status import NodeStatus
-from walras_agent.tree import CgroupError, CgroupFile
+from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,16 +54,6 @@ def test_plan_of_an_older_epoch_is_ignored(node: Node) -> None:
     assert not node.offer(6, "enforce", a=1000)
     assert len(node.cpus(node.container("a"))) == 2
     assert node.step().epoch == 7
-
-
-def test_static_cpu_manager_is_refused_and_nothing_changed(node: Node) -> None:
-    node.start_pod("a")
-    node.plan(a=2000)
-    node.refusal = "the kubelet's CPU manager is static"
-    status = node.step()
-    assert status.refused == node.refusal
-    assert not status.is_enforced
-    assert node.kernel.writes == []
 
 
 def test_observing_puts_everything_back_and_tells_the_writes(node: Node) -> None:
@@ -149,23 +139,24 @@ def test_container_that_is_busy_is_not_tried_all_the_time(node: Node) -> None:
     assert not node.cpus(node.container("a")) & node.cpus(node.container("b"))
 
 
-def test_offline_cpus_are_made_up_for_and_taken_back(node: Node) -> None:
+def test_offline_cpus_are_made_up_for_and_taken_back(tmp_path: Path) -> None:
+    """On version 2: version 1 moves tasks out of groups that lose all their CPUs."""
+    node = Node(ModelKernel(2, cpus=CORES), tmp_path)
     node.start_pod("a")
     node.start_pod("b")
     node.plan(a=6000)
     node.step()
     gone = CpuSet([0, 1, 2])
-    if node.kernel.version == 2:  # v1 moves tasks out of groups that lose all their CPUs
-        node.kernel.offline(gone)
-        node.online -= gone
+    node.kernel.offline(gone)
+    node.online -= gone
+    status = node.step()
+    assert states(status) == {"a": "Pending"}
+    assert "2 of the granted cores are not available" in status.pods[0].reason
+    node.kernel.online(gone)
+    node.online |= gone
+    for _ in range(5):
         status = node.step()
-        assert states(status) == {"a": "Pending"}
-        assert "2 of the granted cores are not available" in status.pods[0].reason
-        node.kernel.online(gone)
-        node.online |= gone
-        for _ in range(5):
-            status = node.step()
-        assert states(status) == {"a": "Enforced"}
+    assert states(status) == {"a": "Enforced"}
 
 
 def test_memory_is_held_with_the_cores_and_put_back(node: Node) -> None:
@@ -342,14 +333,6 @@ def test_limit_counts_only_once_the_kernel_has_it(node: Node) -> None:
     assert (states(status), status.pods[0].limit) == ({"a": "Failed"}, None)
     status = node.step(10.0, a=1)
     assert (states(status), status.pods[0].limit) == ({"a": "Enforced"}, 1)
-
-
-def test_refusals_of_the_model_are_the_kernels() -> None:
-    """The fuzz run above would prove nothing on a kernel that takes everything."""
-    kernel = ModelKernel(1, cpus=2)
-    kernel.make("/a/b", tasks=1)
-    with pytest.raises(CgroupError, match="busy"):
-        kernel.write(CgroupFile("cpuset", "/a", "cpuset.cpus"), "0")
 
 
 def shown(node: Node, seconds: float = 10.0, steps: int = 1, **used: float) -> list[float | None]:

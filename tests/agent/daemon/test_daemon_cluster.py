@@ -129,25 +129,6 @@ def test_deleted_allocation_is_the_end_of_all_grants(machine: ClusterMachine) ->
         assert allowed(pid) == machine.everything
 
 
-def test_allocation_made_again_is_no_deletion_and_epochs_go_on(machine: ClusterMachine) -> None:
-    cluster = machine.cluster
-    pid = machine.pods.start("aa")
-    machine.pods.start("bb")
-    cluster.grant()
-    cluster.want(7, aa="1")
-    with machine.joined():
-        assert eventually(lambda: cluster.status().get("enforcedEpoch") == 7)
-        cluster.delete()
-        cluster.want(6, bb="1")  # as a leader that was replaced does
-        assert eventually(lambda: cluster.condition("PlanAccepted").get("status") == "False")
-        assert "older than the plan in force" in cluster.condition("PlanAccepted")["message"]
-        time.sleep(RELEASE + 1)
-        assert allowed(pid) == CORE
-        cluster.want(8, aa="1")
-        assert eventually(lambda: cluster.status().get("enforcedEpoch") == 8)
-    assert not machine.lines("grant ended")
-
-
 def test_removed_definition_is_no_deletion(machine: ClusterMachine) -> None:
     """The API server deletes all objects of a kind before it forgets the kind."""
     cluster = machine.cluster

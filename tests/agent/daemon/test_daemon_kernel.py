@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 import signal
 import subprocess
-import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,9 +21,8 @@ from walras_agent.topology import Topology
 from walras_agent.tree import CgroupFile, read_cpu_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from walras_agent.cpuset import CpuSet
 
 pytestmark = needs_pods
 
@@ -324,59 +320,6 @@ def test_everything_is_undone_by_hand_as_the_manual_says(machine: Machine) -> No
     assert machine.pods.tree.read(setting) == NONE[machine.pods.tree.version]
 
 
-def test_no_cpu_has_two_owners_however_often_the_agent_is_killed(machine: Machine) -> None:
-    """kill -9 at any moment while owners change; what processes may use is sampled all the time."""
-    chance = random.Random(4)
-    pids = {pod: machine.pods.start(pod) for pod in ("aa", "bb", "cc")}
-    watch = Watch(pids, Topology.read().cores()[0])
-    with watch:
-        for turn in range(6):
-            machine.want("enforce", None, **{"aa" if turn % 2 else "bb": "1"})
-            with machine.running() as agent:
-                assert eventually(lambda: machine.log.stat().st_size > 0)
-                time.sleep(chance.random() / 50)
-                agent.kill()
-                agent.wait()
-        machine.want(cc="1")
-        assert machine.once().returncode == 0
-    assert watch.looks > 100
-    assert watch.violations == []
-    assert machine.call("restore").returncode == 0
-    assert {allowed(pid) for pid in pids.values()} == {machine.everything}
-
-
-class Watch(threading.Thread):
-    """Observer of a core: once a pod has it alone, no other may come before that pod leaves."""
-
-    def __init__(self, pids: dict[str, int], core: CpuSet) -> None:
-        super().__init__(daemon=True)
-        self.pids, self.core = pids, core
-        self.looks = 0
-        self.violations: list[str] = []
-        self._ended = threading.Event()
-
-    def __enter__(self) -> Watch:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self.join()
-
-    def run(self) -> None:
-        while not self._ended.is_set():
-            self.looks += 1
-            owners = self._owners(self.pids)
-            # They are not read all at once: the core may have changed hands in between, and then
-            # who was read first has left it.
-            if len(owners) > 1 and len(owners := self._owners(owners)) > 1:
-                self.violations.append(f"{owners} have CPU {self.core} for themselves")
-            time.sleep(0.001)
-
-    def _owners(self, pods: Iterable[str]) -> list[str]:
-        return [pod for pod in pods if allowed(self.pids[pod]) == self.core]
-
-
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -411,22 +354,6 @@ def test_node_without_pods_is_told(machine: Machine) -> None:
     )
     assert done.returncode == 1
     assert "set --cgroup-driver and --cgroup-root to the kubelet's" in done.stderr
-
-
-def test_static_cpu_manager_is_left_alone(machine: Machine) -> None:
-    """The kubelet would write the same files (kubernetes 138731)."""
-    pid = machine.pods.start("aa")
-    host = machine.folder / "host"
-    (host / "var/lib/kubelet").mkdir(parents=True)
-    (host / "var/lib/kubelet/cpu_manager_state").write_text('{"policyName": "static"}')
-    for name in ("proc", "sys"):
-        (host / name).symlink_to(f"/{name}")
-    machine.want(aa="1")
-    # Without the option, the configuration of a kubelet that runs here would be looked for in it.
-    done = machine.once("--host-root", str(host), "--reserved-cpus", "1023")
-    assert done.returncode == 1
-    assert "the kubelet's CPU manager has the policy 'static'" in done.stderr
-    assert allowed(pid) == machine.everything
 
 
 def test_signal_in_the_midst_of_a_wait_ends_the_agent(machine: Machine) -> None:
