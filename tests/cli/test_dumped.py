@@ -30,6 +30,7 @@ COMMANDS = [
     ["explain", "job", "dedup", "-n", "alice"],
     ["explain", "node", "node-1"],
     ["explain", "cluster"],
+    ["check", "-A"],
 ]
 
 

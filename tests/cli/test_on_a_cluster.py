@@ -107,48 +107,12 @@ def status(made: MarketCluster, path: str) -> Document:
     return found
 
 
-def test_check_names_what_works_against_the_market(cluster: MarketCluster) -> None:
-    assert "not checked" not in run("check", "-A")
-    label = {"walras.dev/entitlement": "vision-lab"}
-    path = "/api/v1/namespaces/cli-speech"
-    cluster.change(path, {"metadata": {"labels": label}})
-    try:
-        ours = told("check", "-n", "cli-speech")["findings"]
-        (found,) = (each for each in ours if each["object"] == "Namespace cli-speech")
-        assert found["level"] == "warning"
-        assert "entitlement vision-lab does not admit namespace cli-speech" in found["message"]
-        elsewhere = told("check", "-n", "cli-vision")["findings"]
-        assert "Namespace cli-speech" not in {each["object"] for each in elsewhere}
-    finally:
-        cluster.change(path, {"metadata": {"labels": dict.fromkeys(label)}})
-
-
 @pytest.mark.parametrize(
     "command",
     ["top -A", "explain job train -n cli-vision", "explain user vision-lab", "explain node cli-1"],
 )
 def test_fields_for_scripts_are_on_their_page(cluster: MarketCluster, command: str) -> None:
     assert untold(told(*command.split()), "cluster-cli.md") == set()
-
-
-def test_top_shows_what_statuses_say(cluster: MarketCluster) -> None:
-    found = told("top", "-A")
-    assert found["warnings"] == []
-    users = {row["name"]: row for row in found["users"]}
-    own = status(cluster, "entitlements/vision-lab")
-    assert users["vision-lab"]["cores"]["entitled"] == float(own["cores"]["entitled"])
-    assert users["vision-lab"]["credits"] == own["credits"]["balance"]
-    assert users["engineering"]["cores"]["held"] == pytest.approx(
-        sum(users[name]["cores"]["held"] for name in ("vision-lab", "speech-lab"))
-    )
-    jobs = {row["name"]: row for row in found["jobs"]}
-    train = status(cluster, "namespaces/cli-vision/marketjobs/train")
-    assert jobs["train"]["speedup"] == float(train["speedup"])
-    assert jobs["train"]["enforced"] == 2
-    assert jobs["lost"]["reason"] == "Refused"
-    nodes = {row["name"]: row for row in found["nodes"]}
-    assert {row["agent"] for row in nodes.values()} == {"Enforced"}
-    assert sum(row["sold"] for row in nodes.values()) <= sum(row["cores"] for row in nodes.values())
 
 
 def test_tables_are_for_people_and_whole_where_they_are_not_on_a_terminal(
@@ -258,39 +222,6 @@ def test_without_a_metrics_server_it_is_said_what_is_missing(cluster: MarketClus
     )
 
 
-def test_a_job_is_explained_in_the_operators_words(cluster: MarketCluster) -> None:
-    found = told("explain", "job", "train", "-n", "cli-vision")
-    pods = status(cluster, "namespaces/cli-vision/marketjobs/train")["pods"]
-    assert [each["reason"] for each in found["pods"]] == [each["reason"] for each in pods]
-    assert found["budget"]["entitlement"] == "vision-lab"
-    assert {each["pod"] for each in found["oneMore"]} == {"train-0", "train-1"}
-    assert all(each["gain"] > 0 and each["instead"] for each in found["oneMore"])
-    text = run("explain", "job", "cli-vision/train")
-    assert pods[0]["reason"] in text
-    assert "One more core" in text
-    lost = run("explain", "job", "lost", "-n", "cli-speech")
-    assert "Problems" in lost
-    assert "entitlement nobody does not exist; create it" in lost
-
-
-def test_a_user_is_explained_with_whom_it_trades(cluster: MarketCluster) -> None:
-    found = told("explain", "user", "vision-lab")
-    assert [place["name"] for place in found["places"]] == ["vision-lab", "engineering"]
-    assert {each["name"] for each in found["partners"]} <= {"speech-lab"}
-    assert [each["node"] for each in found["nodes"]] == ["cli-1", "cli-2"]
-    text = run("explain", "user", "engineering")
-    assert "cli-speech/decode" in text
-
-
-def test_a_node_is_explained_down_to_the_pods_of_others(cluster: MarketCluster) -> None:
-    found = told("explain", "node", "cli-2")
-    assert found["supply"]["cpus"] == 16
-    assert [each["name"] for each in found["supply"]["others"]] == ["web-0"]
-    assert found["node"]["cores"] == 16 - found["supply"]["unmanaged"]
-    assert {each["pod"] for each in found["holders"]} == {"train-1", "decode-0"}
-    assert all(each["user"] for each in found["holders"])
-
-
 def versions(made: MarketCluster) -> dict[str, str]:
     return {
         each["metadata"]["uid"]: json.dumps(each["spec"], sort_keys=True)
@@ -302,22 +233,6 @@ def versions(made: MarketCluster) -> dict[str, str]:
 def held(cluster: MarketCluster, path: str) -> float:
     """Return the cores that the first pod of a MarketJob holds."""
     return float(status(cluster, path)["pods"][0]["held"])
-
-
-def test_a_what_if_of_the_live_cluster_is_what_the_operator_decides(cluster: MarketCluster) -> None:
-    before = versions(cluster)
-    found = told("what-if", "-m", "AmdahlBidding")
-    for each in found["jobs"]:
-        path = f"namespaces/{each['namespace']}/marketjobs/{each['name']}"
-        pods = {one["name"]: one for one in status(cluster, path)["pods"]}
-        assert each["bought"] == pytest.approx(float(pods[each["pod"]]["bought"]), rel=1e-3)
-        # What-if says what the kernel gives by weights, which are whole numbers.
-        assert each["held"] == pytest.approx(float(pods[each["pod"]]["held"]), rel=1e-3)
-        assert each["reason"].partition(" ")[2] == pods[each["pod"]]["reason"].partition(" ")[2]
-    assert [each["name"] for each in found["refused"]] == ["lost"]
-    compared = told("what-if")
-    assert len(compared["alternatives"]) == 6
-    assert versions(cluster) == before
 
 
 def test_what_a_change_would_do_is_what_it_does(cluster: MarketCluster, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ here pods wait for Walras as their scheduler, and are bound by it; `test_gated_c
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -55,15 +54,6 @@ def test_pairs_are_placed_and_told_late_ones_follow_and_the_large_one_waits(
     assert eventually(lambda: "late" in waiting.placed(), 60)
 
 
-def test_whoever_has_no_job_is_let_go(waiting: Waiting) -> None:
-    waiting.begin(timeoutSeconds=5)
-    waiting.cluster.start_operator()
-    waiting.pods("stray", app="nobody")
-    time.sleep(1)
-    assert not waiting.placed()
-    assert eventually(lambda: "stray" in waiting.placed(), 60)
-
-
 @pytest.mark.parametrize("phase", ["waiting", "placing", "placed"])
 def test_an_operator_that_is_killed_leaves_nobody_behind(waiting: Waiting, phase: str) -> None:
     """Killed before it has placed anybody, in the midst of it, and when all are placed."""
@@ -81,16 +71,6 @@ def test_an_operator_that_is_killed_leaves_nobody_behind(waiting: Waiting, phase
     assert before.items() <= waiting.placed().items(), "nobody is placed twice"
     assert max(Counter(waiting.placed().values()).values()) <= 2 * SOCKETS
     assert eventually(lambda: len(waiting.told("a")) == len(names))
-
-
-def test_a_node_that_is_lost_gets_nobody(waiting: Waiting) -> None:
-    waiting.begin(timeoutSeconds=3600)
-    lost = waiting.nodes[0]
-    waiting.cluster.change(f"/api/v1/nodes/{lost}", {"spec": {"unschedulable": True}})
-    waiting.cluster.start_operator()
-    waiting.pods("a0", "a1", "a2", "a3")
-    assert eventually(lambda: len(waiting.placed()) == 4, 60)
-    assert lost not in waiting.placed().values()
 
 
 def test_a_pod_is_placed_once_and_by_whoever_may(waiting: Waiting, tmp_path: Path) -> None:

@@ -245,20 +245,6 @@ def test_pods_that_succeed_leave_what_they_held_whoever_is_killed(lab: Runs) -> 
     assert lab.finished() == before
 
 
-def test_jobs_that_have_nothing_to_weigh_are_not_followed(lab: Runs) -> None:
-    weights = {"spec": {"auction": {"weights": {"cores": "2", "memory": "1"}}}}
-    lab.cluster.change(f"{OURS}/namespaces/{lab.name}/marketjobs/fit", weights)
-    lab.add("fit-0")
-    lab.began["fit-0"] = now()
-    assert eventually(lambda: lab.status().get("counts", {}).get("enforced") == 1, 60)
-    assert eventually(lambda: "rival-0" in lab.underway("rival"), 60)
-    assert "runs" not in lab.status()
-    lab.end("fit-0")
-    assert eventually(lambda: lab.status()["counts"]["total"] == 0, 60)
-    time.sleep(3)
-    assert "runs" not in lab.status()
-
-
 def test_ends_are_asked_for_with_the_rights_of_the_operator_until_they_are_known(
     tmp_path: Path,
 ) -> None:

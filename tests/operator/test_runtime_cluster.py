@@ -406,37 +406,6 @@ def test_a_leader_whose_time_is_over_overwrites_nothing_of_its_successor(
     stale.close()
 
 
-def test_a_leader_that_stood_still_does_not_roll_the_credits_back(
-    cluster: OperatorCluster, api: Api
-) -> None:
-    """Its Lease has run out, and its successor has settled another quantum meanwhile."""
-    path = "/apis/walras.dev/v1alpha1/markets"
-    document = {"apiVersion": "walras.dev/v1alpha1", "kind": "Market"}
-    made = cluster.make(path, {**document, "metadata": {"name": "default"}, "spec": {}})
-    try:
-        uid = made["metadata"]["uid"]
-        writer, market = ObjectWriter(api), Reference("Market", "default", "", uid)
-        writer.status(market, {"ledger": ledger(3)})
-        mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
-        stale = Publisher(
-            api, mirror, lambda: True, LedgerParts(api, cluster.name)
-        )  # it has not noticed yet
-        decision = Writes((), (StatusWrite(market, {"ledger": ledger(1)}),), ())
-        then = made["metadata"]["resourceVersion"]
-        stamp = Stamp(EPOCHS + 1, "2026-01-31T12:00:00Z", 1, "stale", {uid: then})
-        assert stale.publish(decision, stamp).count("superseded") == 1
-        found = cluster.read(f"{path}/default")
-        assert found is not None
-        assert found["status"]["ledger"]["quantum"] == 3
-        stale.close()
-    finally:
-        cluster.delete(f"{path}/default")
-
-
-def ledger(quantum: int) -> dict[str, Any]:
-    return {"version": 1, "quantum": quantum, "carry": "0", "balances": []}
-
-
 def test_parts_of_a_ledger_never_change_and_are_deleted_when_nobody_needs_them(
     cluster: OperatorCluster, api: Api
 ) -> None:
@@ -458,17 +427,6 @@ def test_parts_of_a_ledger_never_change_and_are_deleted_when_nobody_needs_them(
     assert LedgerParts(api, cluster.name).read(names) == {}
 
 
-def test_who_leads_no_longer_writes_nothing(cluster: OperatorCluster, api: Api) -> None:
-    node = cluster.node()
-    mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
-    publisher = Publisher(api, mirror, lambda: False, LedgerParts(api, cluster.name))
-    decision = Writes((plan(cluster, node, "a"),), (), ())
-    outcome = publisher.publish(decision, Stamp(1, "", 0, "nobody"))
-    assert outcome.count("unheld") == 1
-    assert cluster.allocation(node) is None
-    publisher.close()
-
-
 def test_an_object_that_cannot_be_written_hinders_no_other(
     cluster: OperatorCluster, api: Api
 ) -> None:
@@ -482,17 +440,6 @@ def test_an_object_that_cannot_be_written_hinders_no_other(
     assert (outcome.count("failed"), outcome.count("written")) == (1, 1)
     assert cluster.grants(good) == 1
     publisher.close()
-
-
-def test_a_measurement_that_is_no_longer_wanted_is_taken_out(
-    cluster: OperatorCluster, api: Api
-) -> None:
-    node, writer = cluster.node(), ObjectWriter(api)
-    asked = plan(cluster, node, "a")
-    asked.spec["profiling"] = {"id": "m", "podUID": "a"}
-    known = CachedAllocation.read(writer.allocation(asked, 5, None))
-    writer.allocation(plan(cluster, node, "a"), 6, known)
-    assert "profiling" not in (cluster.allocation(node) or {})["spec"]
 
 
 def test_a_measurement_by_a_page_names_no_file_of_the_one_before(

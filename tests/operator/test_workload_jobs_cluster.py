@@ -136,26 +136,3 @@ def test_the_pods_of_a_rayjob_are_one_job(workloads: Workloads) -> None:
     assert head is not None
     workloads.pod("helper", {**head, "apiVersion": "v1", "kind": "Pod"}, controller=True, label="")
     assert eventually(lambda: workloads.granted("night", "RayJob/night", pods=2), 30)
-
-
-def test_a_running_job_is_labelled_and_unlabelled(workloads: Workloads) -> None:
-    container = {"name": "main", "image": "localhost/none"}
-    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
-    document = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "train"},
-        "spec": {"parallelism": 0, "template": template},
-    }
-    job = workloads.create("/apis/batch/v1", "jobs", document)
-    workloads.pod("train-0", job, controller=False, label=None)
-    path = f"/apis/batch/v1/namespaces/{workloads.name}/jobs/train"
-    marks = {"labels": {"walras.dev/job": ""}, "annotations": {"walras.dev/work": "2"}}
-    workloads.cluster.change(path, {"metadata": marks})
-    assert eventually(lambda: workloads.granted("train", "Job/train"), 30)
-    assert workloads.job("train")["spec"]["work"] == "2"
-    workloads.cluster.change(path, {"metadata": {"annotations": {"walras.dev/work": "3"}}})
-    assert eventually(lambda: workloads.job("train").get("spec", {}).get("work") == "3", 30)
-    workloads.cluster.change(path, {"metadata": {"labels": {"walras.dev/job": None}}})
-    assert eventually(lambda: not workloads.job("train"), 30)
-    workloads.cluster.delete(path)
