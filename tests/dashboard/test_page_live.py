@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,11 +11,8 @@ from browser import chromium, missing
 from dashboard_clusters import lab
 from dashboard_server import served
 from kubeconfigs import kubeconfig
-from market_cluster import OURS, MarketCluster
 from played_api import PlayedApi
-from real_cluster import KUBECONFIG
 from waiting import eventually
-from worlds import document, job, market, node, pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +24,6 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "nothing is
 
 SOON = 3.0
 """Seconds within which a change of the cluster is on the page."""
-
-Document = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -81,45 +76,3 @@ def test_a_lost_cluster_is_noticed_and_what_changed_meanwhile_is_shown(
     assert eventually(lambda: not window.text(".messages"), 60)
     assert window.shows("Live", ".live")
     window.complaints()  # of what could not be asked meanwhile
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[MarketCluster]:
-    """A node, two users and two jobs on a real API server, with the real operator."""
-    made = MarketCluster(KUBECONFIG, tmp_path)
-    try:
-        made.namespace("page-lab")
-        made.make(
-            market(epochSeconds=5),
-            node("page-1", "16"),
-            *(_user(name) for name in ("page-ada", "page-bob")),
-            job("left", "page-ada", "page-lab"),
-            job("right", "page-bob", "page-lab"),
-            pod("left-0", "left", "page-1", namespace="page-lab"),
-            pod("right-0", "right", "page-1", namespace="page-lab"),
-        )
-        made.agents_live(["page-1"])
-        made.start_operator()
-        assert eventually(lambda: made.read(f"{OURS}/nodeallocations/page-1"))
-        yield made
-    finally:
-        made.close()
-
-
-def _user(name: str) -> Document:
-    return document("Entitlement", name, spec={"shares": 1, "namespaces": ["page-lab"]})
-
-
-@pytest.mark.api_server
-def test_a_change_on_a_real_cluster_is_on_the_page(window: Browser, cluster: MarketCluster) -> None:
-    with served("--kubeconfig", KUBECONFIG) as url:
-        window.open(url)
-        assert window.shows("Live", ".live", 60)
-        assert eventually(lambda: window.shares("page-ada") == "1", 60)
-        cluster.change(f"{OURS}/entitlements/page-ada", {"spec": {"shares": 3}})
-        began = time.monotonic()
-        assert eventually(lambda: window.shares("page-ada") == "3", 60)
-        assert time.monotonic() - began < SOON
-        window.view("users/page-ada")
-        assert window.shows("12", ".facts", 60)  # of 16 cores, once the operator has decided
-        assert window.complaints() == []

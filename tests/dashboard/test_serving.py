@@ -38,7 +38,7 @@ def ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Server, int, int]]:
         answer_probes(server, probes)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [on]}, daemon=True)
         thread.start()
-        eventually(lambda: server.started)
+        assert eventually(lambda: server.started)
         yield server, on.getsockname()[1], probes.getsockname()[1]
         server.should_exit = True
         thread.join(20)

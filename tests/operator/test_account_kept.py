@@ -153,12 +153,6 @@ def test_a_new_leader_goes_on_to_the_bit(carries: bool) -> None:
     assert owed(outcome(known, first)) == owed(outcome(known, again))
 
 
-def test_leaders_that_change_all_the_time_mint_nothing() -> None:
-    _, known = followed(three_users("ada", "bob"), 1800, leader_changes=True)
-    _, alone = followed(three_users("ada", "bob"), 1800)
-    assert owed(known) == owed(alone)
-
-
 def moved_to(known: World, *entitlements: Document, cpu: str = "12") -> World:
     """Return the world with other entitlements or another node, and everything else as it is."""
     there = {each.metadata.name: each.status for each in known.objects.entitlements}
@@ -176,26 +170,6 @@ def moved_to(known: World, *entitlements: Document, cpu: str = "12") -> World:
             nodes=other.objects.nodes,
         ),
     )
-
-
-@pytest.mark.parametrize("cpu", ["0", "1"])
-def test_a_night_without_nodes_wipes_nothing(cpu: str) -> None:
-    _, evening = followed(three_users("ada", "bob"), 1800)
-    before = owed_at(evening, 1830)
-    decisions, night = followed(moved_to(evening, cpu=cpu), 30, start=1830)
-    assert owed(night)["cyd"] == pytest.approx(before["cyd"], rel=1e-3)
-    _, morning = followed(moved_to(night, cpu="12"), 600, start=1860)
-    assert owed(morning)["cyd"] > 1
-    assert len(decisions) == 1
-
-
-def test_an_entitlement_that_is_made_anew_begins_with_nothing() -> None:
-    """What the deleted one was owed is settled: the others owe that much less."""
-    _, known = followed(three_users("ada", "bob"), 1800)
-    _, gone = followed(moved_to(known, *map(entitlement, USERS[:2])), 30, start=1800)
-    assert owed(gone) == {"ada": 0.0, "bob": 0.0}
-    _, back = followed(moved_to(gone, *map(entitlement, USERS)), 30, start=1830)
-    assert owed(back)["cyd"] == 0.0
 
 
 def test_a_child_that_is_deleted_and_made_anew_under_another_name_sheds_no_debt() -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -323,22 +322,6 @@ def test_statuses_are_written_for_what_changes_visibly_only() -> None:
     assert not any(each.object.name == "web" for d in settled for each in d.statuses)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_cores_stay_where_they_are_while_the_estimate_wavers(seed: int) -> None:
-    """Cores rise when the deadline is accepted, and fall once they are a third too many."""
-    random = np.random.default_rng(seed)
-    run = life(1.2, 4)
-    moves = 0
-    while run.counters.get("train-0", 0.0) < 1_000_000:
-        run.rates["train-0"] = 1_000_000 / (4 * HOUR) * (1 + 0.02 * random.standard_normal())
-        before = run.cores("train-0") if run.decisions else None
-        run.step()
-        moves += before is not None and run.cores("train-0") != before
-        assert run.cores("web-0") >= 8
-    assert run.second <= 1.2 * HOUR
-    assert moves <= 5
-
-
 def test_a_decision_on_its_own_outcome_writes_nothing() -> None:
     run = life(1.15, 4)
     for _ in range(5):
@@ -481,48 +464,6 @@ def test_under_an_auction_the_deadline_is_a_minimum_utility() -> None:
     assert run.on_time()[1] == "Reserved"
     auction = run.status()["auction"]
     assert float(auction["utility"]) >= float(auction["minimum"]) > 0
-
-
-# Jobs that lose throughput beside others.
-
-
-def beside_another(hours: float, penalty: str) -> Life:
-    """A job of 3 hours of work on one core beside a program that takes part of its throughput."""
-    times = [{"cores": 1, "seconds": ["10800"]}, {"cores": 20, "seconds": ["1053"]}]
-    known: Document = {"parallelFraction": None, "progress": None, "profile": "solve"}
-    mine, web = deadline_of(hours, **known), job("web", "bob", profile="stream")
-    present = cluster(mine, job("etl", "ada"), web)
-    beside = [{"profile": "stream", "penalty": penalty}]
-    profiles = (
-        profile("solve", measurements=times, penalties=beside),
-        profile("stream", parallelFraction="0.9"),
-    )
-    objects = replace(present.objects, profiles=world(*profiles).objects.profiles)
-    return Life(replace(present, objects=objects), {})
-
-
-def test_a_job_beside_another_is_promised_what_it_then_keeps() -> None:
-    """Alone, 3 h of work in 1.25 h take 3 cores (F 0.95); with a quarter lost, 4.5."""
-    run = beside_another(1.25, "0.25")
-    for _ in range(3):
-        run.step()
-    assert run.on_time()[1] == "Reserved"
-    report = run.report()
-    assert report["expectedFinish"] <= report["time"]
-    assert float(report["neededCores"]) > 4
-
-
-def test_a_job_that_is_too_slow_beside_another_is_said_to_be_late() -> None:
-    run = beside_another(0.75, "0.25")
-    for _ in range(3):
-        run.step()
-    state, reason, message = run.on_time()
-    assert (state, reason) == ("False", "Late")
-    assert "all cores that it can use on n1 are too few" in message
-    alone = beside_another(0.75, "0")
-    for _ in range(3):
-        alone.step()
-    assert alone.on_time()[1] == "Reserved"
 
 
 def test_a_job_that_no_longer_can_end_in_time_with_what_is_reserved_is_late() -> None:

@@ -106,7 +106,8 @@ def test_the_pod_beside_whom_least_is_known_is_checked_first_and_others_in_betwe
              for n in range(3)]  # fmt: skip
     whole = subject(measured.model_copy(update={"measurements": three}), *pods)
     first = queue_entry(whole, context(there))
-    assert (first.rank, first.purpose) == (3, "Progress") if first else False
+    assert first is not None
+    assert (first.rank, first.purpose) == (3, "Progress")
     assert names(first)[0] == "train-1"
     firsts = set()
     for hour in range(3, 6):

@@ -536,7 +536,8 @@ def test_other_rules_leave_credits_as_they_are(mechanism: str) -> None:
     back = [each.model_copy(update={"spec": karma[0].spec}) for each in server.world.markets]
     server.world = replace(server.world, markets=back)
     server.publish("B", decide(server.view("B")))
-    assert server.ledger().quantum == credits_.closing.quantum + 1 if credits_.closing else False
+    assert credits_.closing is not None
+    assert server.ledger().quantum == credits_.closing.quantum + 1
     assert server.verdict() == ()
 
 

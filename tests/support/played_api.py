@@ -1,4 +1,4 @@
-"""An API server of a few kinds that a test can change, restrict, outdate and cut off.
+"""An API server of a few kinds that a test can change, restrict and cut off.
 
 It answers lists in pages, gets and watches as Kubernetes does, so that tests of the dashboard's
 watches run on any machine; those on a real API server are marked `api_server`.
@@ -51,7 +51,7 @@ class PlayedApi:
         self.asked: list[tuple[str, str, str, list[str]]] = []
         self._objects: dict[tuple[str, str, str], Document] = {}
         self._events: list[tuple[int, str, Document]] = []
-        self._version, self._oldest = 100, 100
+        self._version = 100
         self._news = threading.Condition()
         self._server: ThreadingHTTPServer | None = None
         self._open: set[Any] = set()
@@ -142,12 +142,6 @@ class PlayedApi:
     def get(self, kind: str, name: str, namespace: str = "") -> Document:
         return self._objects[PLURAL_OF[kind], namespace, name]
 
-    def outdate(self) -> None:
-        """Forget all events: watches that begin before now are answered 410."""
-        with self._news:
-            self._version += 1
-            self._events, self._oldest = [], self._version
-
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         parts = urlsplit(request.path)
         query = {key: each[0] for key, each in parse_qs(parts.query).items()}
@@ -214,11 +208,6 @@ class PlayedApi:
         seen = int(query.get("resourceVersion", 0))
         while self._server is not None:
             with self._news:
-                if seen < self._oldest and seen < self._version and self._oldest > 100:
-                    gone = {"kind": "Status", "code": 410, "message": "too old resource version"}
-                    _say(request, {"type": "ERROR", "object": gone})
-                    request.close_connection = True
-                    break
                 news = [each for each in self._events if each[0] > seen]
                 if not news:
                     self._news.wait(0.5)
