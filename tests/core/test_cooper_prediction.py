@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from contention import (
-    JOBS,
     additive,
     cache,
     column_means,
@@ -38,6 +37,7 @@ from walras.mechanisms.cooper.prediction import (
 )
 from walras.mechanisms.cooper.preference import DisutilityError, preferences_right
 from walras_studies.cooper.corunner_filtering import FilteredPrediction, filter_by_corunner
+from walras_studies.cooper.worlds import JOBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

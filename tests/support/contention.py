@@ -20,18 +20,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras_studies.cooper.worlds import BANDWIDTH, JOBS
+
 if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-
-SPARK = [25.05, 21.03, 10.06, 21.06, 0.32, 14.66, 5.69, 23.44, 14.59]
-PARSEC = [0.99, 0.15, 3.34, 0.93, 1.80, 5.52, 0.57, 18.53, 0.07, 0.05, 4.00]
-BANDWIDTH = np.array([*SPARK, *PARSEC])
-"""Memory bandwidth of the paper's 20 jobs, in GB/s (Table I)."""
-
-JOBS = len(BANDWIDTH)
 
 
 def additive(draw: Generator, n: int) -> Floats:
