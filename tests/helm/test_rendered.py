@@ -283,14 +283,18 @@ def test_an_upgrade_of_the_chart_alone_starts_no_pod_anew() -> None:
 
 
 def test_rights_of_hooks_live_only_as_long_as_these() -> None:
-    for each in rendered():
-        if not events(each):
-            continue
-        policy = each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+    """Only the Job itself stays if it fails, for its log."""
+    hooks = [each for each in rendered() if events(each)]
+    assert {each["kind"] for each in hooks} > {"Job", "Pod"}
+    for each in hooks:
+        annotations = each["metadata"]["annotations"]
+        policy = annotations["helm.sh/hook-delete-policy"]
         assert "before-hook-creation" in policy
+        if each["kind"] != "Pod":
+            assert ("hook-failed" in policy) == (each["kind"] != "Job"), each
         if each["kind"] not in {"Job", "Pod"}:
             assert "hook-succeeded" in policy, each
-            assert each["metadata"]["annotations"]["helm.sh/hook-weight"] == "-5"
+            assert annotations["helm.sh/hook-weight"] == "-5"
 
 
 def test_what_is_not_there_is_not_used() -> None:
@@ -324,16 +328,6 @@ def test_what_is_added_to_pods_is_in_all_of_them() -> None:
         each["spec"]["updateStrategy"] for each in of_kind("DaemonSet", documents).values()
     )
     assert strategy == {"type": "OnDelete"}
-
-
-def test_the_rights_of_a_hook_go_with_its_job_also_if_that_fails() -> None:
-    """Only the Job itself stays, for its log."""
-    policy = "helm.sh/hook-delete-policy"
-    for each in rendered({}):
-        annotations = each["metadata"].get("annotations") or {}
-        if policy in annotations and each["kind"] != "Pod":
-            kept = "hook-failed" not in annotations[policy]
-            assert kept == (each["kind"] == "Job"), each["metadata"]["name"]
 
 
 def test_the_values_of_a_release_name_every_image_by_its_digest(
