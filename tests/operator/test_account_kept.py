@@ -198,7 +198,7 @@ def test_an_entitlement_that_takes_no_part_earns_nothing(spec: dict[str, Any]) -
     _, known = followed(three_users("ada", "bob"), 600)
     without = moved_to(known, *map(entitlement, USERS[:2]), entitlement("cyd", **spec))
     _, first = followed(without, 30, start=600)
-    _, after = followed(without, 7200, start=600)
+    _, after = followed(without, 1200, start=600)
     assert 0 < owed(after)["cyd"] < owed(first)["cyd"]
 
 

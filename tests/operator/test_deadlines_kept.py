@@ -191,9 +191,9 @@ def test_an_accepted_deadline_is_met_and_the_market_alone_would_miss_it() -> Non
     assert run.second <= 1.15 * HOUR
     assert most >= 5
     alone = life(1.15, 4, progress={"file": "/progress"})
-    while alone.counters.get("train-0", 0.0) < 1_000_000:
+    for _ in range(3):
         alone.step()
-    assert alone.second > 1.2 * HOUR
+    assert 4 / expected_speedup(Job("", "", "", "", FRACTION), alone.cores("train-0")) > 1.2
 
 
 def test_borrowed_cores_make_no_work_seem_easier() -> None:
@@ -314,11 +314,11 @@ def test_work_counts_while_the_grant_changes_with_every_decision() -> None:
 
 def test_statuses_are_written_for_what_changes_visibly_only() -> None:
     run = life(6, 20)
-    for _ in range(240):
+    for _ in range(150):
         run.step()
-    settled = run.decisions[-120:]
+    settled = run.decisions[-60:]
     written = sum(any(each.object.name == "train" for each in d.statuses) for d in settled)
-    assert written <= 20
+    assert written <= 10
     assert not any(each.object.name == "web" for d in settled for each in d.statuses)
 
 

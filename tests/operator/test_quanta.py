@@ -571,7 +571,7 @@ def test_an_entitlement_tells_what_a_quantum_did_to_its_credits() -> None:
 
 def test_many_entitlements_are_told_of_their_credits_in_turn() -> None:
     """All balances change with each quantum, and each status is a request."""
-    names = [f"u{number}" for number in range(250)]
+    names = [f"u{number}" for number in range(120)]
     server = Server(
         world=world(
             market(memory={"quantumSeconds": SECONDS, "sliceSize": "1Gi"}),
