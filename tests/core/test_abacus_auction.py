@@ -234,7 +234,7 @@ def test_jobs_divide_budgets_within_limits_as_a_general_optimiser_would(seed: in
     result = run_auction(auction, tolerance=1e-9)
     assert result.converged
     for job, budget in enumerate(auction.budgets):
-        for start in random.dirichlet(np.ones(3), 8):
+        for start in random.dirichlet(np.ones(3), 3):
             best = minimize(
                 lambda split, job=job: -utility_of_split(auction, result, job, split),
                 budget * start,

@@ -91,7 +91,7 @@ def test_a_user_with_few_shares_has_idle_memory_however_long_it_borrows() -> Non
     users = user("light"), user("heavy", 10**6)
     snapshot = Snapshot(users, (Node("n", 4, 4096 * GIB),), (job("j", "light", 4096),))
     ledger: Ledger | None = None
-    for quantum in range(1000):
+    for quantum in range(600):
         plan = clear(replace(snapshot, ledger=ledger), KARMA)
         assert granted(plan) == {"j": 4096}, quantum
         ledger = plan.ledger
