@@ -94,7 +94,7 @@ def new_way(node: Node, pods: Sequence[Pod], jobs: Sequence[PlacedJob]) -> Calla
     topology = Topology.read()
     reconciler = node.placer.reconciler(lambda: topology)
     grants = (
-        EnforcedGrant(job.name, job.name, pod.millicores, work_conserving=True)
+        EnforcedGrant(job.name, job.name, pod.millicores)
         for pod, job in zip(pods, jobs, strict=True)
     )
     reconciler.offer(NodePlan(1, "enforce", tuple(grants), "thread"))

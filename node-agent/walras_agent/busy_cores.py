@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 _DIGITS = 9  # of cores: sums of floating-point numbers differ in the later ones
 
-_ALONE = 1024
-"""Weight of a pod that competes with nobody, so that any will do."""
-
 
 def busy_cores(
     node_cpus: NodeCpus, threads: int = 1, others: Sequence[int] = ()
@@ -44,8 +41,6 @@ def busy_cores(
 
 
 def _group(pod: PodCpus) -> BusyGroup:
-    if pod.milliweight is None:
-        return BusyGroup(tuple(pod.cpus), _ALONE)
-    # Its quota is a little more, but that is only what others leave.
+    # It may use more, but that is only what others leave.
     granted = KUBELETS_WEIGHTS.cpus(pod.milliweight)
     return BusyGroup(tuple(pod.cpus), cpu_shares(pod.milliweight), granted)

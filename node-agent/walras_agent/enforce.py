@@ -1,4 +1,4 @@
-"""Effects: enforces the CPUs of granted pods, by cpuset, CFS quota and CPU weight.
+"""Effects: enforces the CPUs of granted pods, by cpuset and CPU weight, without CFS quotas.
 
 One round observes the pods, allocates the CPUs, and makes the writes of `moves` and `quota` in
 their order. The journal has the original texts of the files before the first write. After each
@@ -167,7 +167,7 @@ class CpuEnforcer:
         unit: Unit = "core",
         limits: Mapping[str, int] = NO_LIMITS,
     ) -> CpuRound:
-        """Move all pods to the CPUs that their grants give them, and set quotas and weights.
+        """Move all pods to the CPUs that their grants give them, lift quotas and set weights.
 
         Args:
             topology: CPUs that are online now.
@@ -409,19 +409,15 @@ class CpuEnforcer:
         failed: dict[str, GroupFailure],
         fixed: Collection[str],
     ) -> None:
-        """Set quotas and weights of granted pods, and restore those of all others."""
-        file = WEIGHT_FILES[self.cgroups.version]
+        """Lift quotas and set weights of granted pods, and restore those of all others."""
         raised = self._raised_classes(pods, node_cpus)
         kept = set(raised)
-        unweighed: set[tuple[str, str]] = set()
         planned: dict[str, Sequence[FileWrite]] = {}
         for pod in pods:
             pod_cpus = node_cpus.pods.get(pod.uid)
             if pod_cpus is None:
                 continue
             kept.update(pod.groups)
-            if pod_cpus.milliweight is None:
-                unweighed.add((pod.group, file))
             steps = bandwidth_writes(self.cgroups, pod, pod_cpus)
             if steps and pod.group in fixed:
                 failed.setdefault(pod.group, _backing_off(pod.group))
@@ -437,8 +433,7 @@ class CpuEnforcer:
         lost = [
             setting
             for setting in self.journal.originals
-            if setting.controller == "cpu"
-            and (setting.group not in kept or (setting.group, setting.file) in unweighed)
+            if setting.controller == "cpu" and setting.group not in kept
         ]
         self._restore(lost, writes, failed, fixed)
         self._weigh((), raised, writes, failed, fixed)
@@ -446,14 +441,13 @@ class CpuEnforcer:
     def _raised_classes(
         self, pods: Sequence[ObservedPod], node_cpus: NodeCpus
     ) -> Mapping[str, Sequence[ObservedPod]]:
-        """Return the QoS classes in which a pod has time on shared CPUs, with all their pods."""
+        """Return the QoS classes in which a pod has a grant, with all their pods."""
         found: dict[str, list[ObservedPod]] = {each: [] for each in self.classes}
         granted = set()
         for pod in pods:
             if pod.parent in found:
                 found[pod.parent].append(pod)
-                pod_cpus = node_cpus.pods.get(pod.uid)
-                if pod_cpus is not None and pod_cpus.milliweight is not None:
+                if pod.uid in node_cpus.pods:
                     granted.add(pod.parent)
         return {group: below for group, below in found.items() if group in granted}
 

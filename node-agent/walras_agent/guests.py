@@ -21,11 +21,9 @@ from walras_agent.cpuset import CpuSet
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from walras_agent.correction import CpuRate
-    from walras_agent.pod_cpus import NodeCpus, PodCpus, WeightRule
+    from walras_agent.pod_cpus import NodeCpus, PodCpus
 
 _RAISED = 16.0  # most times the weight of its grant, for a pod that lends
-_BOUND = 0.95  # of a quota
 _UNUSED = 0.1  # of a CPU, for which no further one is lent
 _NOTHING = CpuSet()
 
@@ -93,15 +91,12 @@ def _first(cpus: CpuSet, number: int) -> CpuSet:
     return CpuSet(sorted(cpus)[: max(number, 0)])
 
 
-def with_guests(
-    node_cpus: NodeCpus, guests: Mapping[str, CpuSet], weights: WeightRule, least: int
-) -> NodeCpus:
+def with_guests(node_cpus: NodeCpus, guests: Mapping[str, CpuSet], least: int) -> NodeCpus:
     """Return the same CPUs with those of guests, and the weights of guests and of who lends.
 
     Args:
         node_cpus: CPUs of all pods.
         guests: CPUs that each guest may use, by UID.
-        weights: How grants become weights.
         least: Weight that a pod needs on a CPU beside a guest, as `PodCpus.milliweight`.
     """
     if not guests:
@@ -110,21 +105,12 @@ def with_guests(
     pods, granted = dict(node_cpus.pods), {}
     for pod, holds in node_cpus.pods.items():
         if pod in guests:
-            pods[pod] = replace(holds, guest=guests[pod], milliquota=None, milliweight=0)
+            pods[pod] = replace(holds, guest=guests[pod], milliweight=0)
         elif holds.limit is None and holds.cpus & everywhere:
-            of_cores = weights.milliweight(1000 * len(holds.exclusive), 0)
-            granted[pod] = of_cores if holds.milliweight is None else holds.milliweight
+            granted[pod] = holds.milliweight
     # One factor for all, since they may share CPUs with each other.
     needed = (least * len(pods[pod].cpus) / weight for pod, weight in granted.items())
     factor = min(max(1.0, *needed), _RAISED) if granted else 1.0
     for pod, weight in granted.items():
         pods[pod] = replace(pods[pod], milliweight=round(factor * weight))
     return replace(node_cpus, pods=pods)
-
-
-def wanted_cpus(holds: PodCpus, rate: CpuRate, *, is_guest: bool) -> float:
-    """Return the CPUs that a pod would have used if it had had them."""
-    if is_guest or holds.milliquota is None:
-        return rate.wanted
-    # No thread is seen to wait for time beyond a quota.
-    return rate.wanted + (rate.used > _BOUND * holds.milliquota / 1000)

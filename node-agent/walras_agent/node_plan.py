@@ -23,8 +23,6 @@ class EnforcedGrant:
         title: Name of the pod in messages, ``namespace/name``.
         millicores: Thousandths of a core, or of a CPU if single CPUs are sold (`Unit`).
         memory: Bytes of memory; None if the market does not divide memory.
-        work_conserving: Whether the pod may use more of the shared CPUs than ``millicores`` while
-            others leave them idle: it has a weight there, but no quota.
         isolated: Whether its cores stay idle while it sleeps, since no other pod borrows them.
 
     Raises:
@@ -35,7 +33,6 @@ class EnforcedGrant:
     title: str
     millicores: int
     memory: int | None = None
-    work_conserving: bool = False
     isolated: bool = False
 
     def __post_init__(self) -> None:

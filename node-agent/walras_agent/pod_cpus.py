@@ -1,14 +1,13 @@
-"""Pure: chooses the CPUs, CFS quota and CPU weight of every granted pod of a node.
+"""Pure: chooses the CPUs and the CPU weight of every granted pod of a node.
 
 The whole cores of a grant become exclusive CPUs of the pod. A fraction beyond them is time on
 shared CPUs, usually on one (`shared_cpus`): the pod may use these too, and its weight decides its
-share of them under contention. Its quota limits its time on all of its CPUs to a little more than
-the grant, so that errors can be made good. Pods without a grant use the shared CPUs, too; at least
-one core stays shared if any pod needs it.
+share of them under contention; what others leave idle it uses, too. Pods without a grant use the
+shared CPUs; at least one core stays shared if any pod needs it.
 
 The weight is that of the whole grant, since the kernel spreads a group's weight over all CPUs that
-its threads run on, and only a part of it counts on the shared ones. A work-conserving grant has no
-quota.
+its threads run on, and only a part of it counts on the shared ones. With it, also a pod that has
+only CPUs of its own weighs as much on each of them as others on theirs, against programs outside.
 
 While its speedup is measured, a pod uses only some of its exclusive cores; the others stay idle.
 """
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 _MILLI = 1000
 _NOTHING = CpuSet()
 _NOWHERE: Mapping[str, CpuSet] = MappingProxyType({})
-_QUOTA_PERCENT = 110  # of the grant: with less, no pod could make good what it was short of
 
 
 class WeightRule(NamedTuple):
@@ -47,7 +45,7 @@ class WeightRule(NamedTuple):
             of others keep 1; a larger scale makes the whole numbers of small weights exact.
         by_thread: Whether every thread has the weight to itself, wherever it runs. Then the
             fraction of the grant alone is weighed, since threads on exclusive CPUs compete with
-            nobody.
+            nobody; those that have no others weigh as much as a core.
     """
 
     scale: int = 1
@@ -55,8 +53,9 @@ class WeightRule(NamedTuple):
 
     def milliweight(self, millicores: int, exclusive: int) -> int:
         """Return the weight of a grant of which some whole cores are exclusive ones."""
-        weighed = millicores - exclusive * _MILLI if self.by_thread else millicores
-        return weighed * self.scale
+        if self.by_thread:
+            return (millicores - exclusive * _MILLI or _MILLI) * self.scale
+        return millicores * self.scale
 
     def cpus(self, milliweight: int) -> float:
         """Return the CPUs of a grant with this weight, unless weights are by thread."""
@@ -81,14 +80,12 @@ class MeasurementLimit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodCpus:
-    """The CPUs, quota and weight that a pod is to have.
+    """The CPUs and the weight that a pod is to have.
 
     Attributes:
         exclusive: CPUs that no other pod may use.
         shared: CPUs that the pod shares with others; empty for a grant of whole cores only.
-        milliquota: CFS quota in thousandths of a CPU; None for no quota.
-        milliweight: Weight on the shared CPUs, as the CPU request in thousandths for which the
-            kubelet sets the same weight; None if the pod uses no shared CPU.
+        milliweight: Weight, as the CPU request in thousandths for which the kubelet sets the same.
         missing: Granted whole cores that the node does not have.
         limit: Cores that the pod may use during a measurement; None for all of its CPUs.
         isolated: Whether the pod lends nothing while it sleeps.
@@ -97,8 +94,7 @@ class PodCpus:
 
     exclusive: CpuSet
     shared: CpuSet
-    milliquota: int | None
-    milliweight: int | None
+    milliweight: int
     missing: int = 0
     limit: MeasurementLimit | None = None
     isolated: bool = False
@@ -187,22 +183,14 @@ def allocate_cpus(
     placed = place_fractions(topology, shared, fractions, shared_before, reserved)
     pods = {}
     for grant in ordered:
-        exclusive = assignment.exclusive.get(grant.pod, _NOTHING)
-        if grant.pod in placed:
-            own = grant.whole_cores - missing[grant.pod]
-            quota = grant.millicores * threads * _QUOTA_PERCENT // 100
-            pods[grant.pod] = PodCpus(
-                exclusive=exclusive,
-                shared=placed[grant.pod],
-                milliquota=None if grant.work_conserving else quota,
-                milliweight=weights.milliweight(grant.millicores, own) * threads,
-                missing=missing[grant.pod],
-                isolated=grant.isolated,
-            )
-        else:
-            pods[grant.pod] = PodCpus(
-                exclusive, _NOTHING, milliquota=None, milliweight=None, isolated=grant.isolated
-            )
+        whole = grant.whole_cores - missing[grant.pod]
+        pods[grant.pod] = PodCpus(
+            assignment.exclusive.get(grant.pod, _NOTHING),
+            placed.get(grant.pod, _NOTHING),
+            weights.milliweight(grant.millicores, whole) * threads,
+            missing[grant.pod],
+            isolated=grant.isolated,
+        )
     return NodeCpus(pods, shared)
 
 
@@ -211,8 +199,8 @@ def limit_measured_pods(
 ) -> NodeCpus:
     """Limit pods under measurement to the first of their exclusive cores, in assignment order.
 
-    All of its exclusive CPUs stay reserved for the pod. A limited pod uses no shared CPU and needs
-    no quota: it runs at the speed of that many whole cores.
+    All of its exclusive CPUs stay reserved for the pod. A limited pod uses no shared CPU: it runs
+    at the speed of that many whole cores.
 
     Args:
         node_cpus: CPUs of all pods, without limits.
@@ -234,13 +222,7 @@ def _limited(pod_cpus: PodCpus, count: int, units: Iterable[CpuSet]) -> PodCpus:
     mine = [exclusive for each in units if (exclusive := each & pod_cpus.exclusive)]
     used = mine[: max(count, 1)]
     cpus = CpuSet(cpu for each in used for cpu in each)
-    return replace(
-        pod_cpus,
-        shared=_NOTHING,
-        milliquota=None,
-        milliweight=None,
-        limit=MeasurementLimit(len(used), cpus),
-    )
+    return replace(pod_cpus, shared=_NOTHING, limit=MeasurementLimit(len(used), cpus))
 
 
 def unshared_cpus(

@@ -265,7 +265,7 @@ class Reconciler:
             if pod_cpus is None:
                 continue
             groups = frozenset(pod.groups)
-            quotas[pod.uid] = (pod_cpus.milliquota, pod_cpus.milliweight, groups)
+            quotas[pod.uid] = (pod_cpus.milliweight, groups)
             if self._quotas.get(pod.uid) == quotas[pod.uid] and groups & written:
                 found.append(pod.group)
         self._quotas = quotas

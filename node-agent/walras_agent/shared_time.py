@@ -21,7 +21,7 @@ from walras_agent.correction import (
     is_busy,
 )
 from walras_agent.cpuset import CpuSet
-from walras_agent.guests import find_guests, lent_cpus, wanted_cpus, with_guests
+from walras_agent.guests import find_guests, lent_cpus, with_guests
 from walras_agent.quota import MILLIWEIGHTS_BESIDE_GUESTS
 
 if TYPE_CHECKING:
@@ -131,12 +131,7 @@ class SharedTime:
         """Find the pods that can lend, and those that could use more than they bought."""
         seen = {pod: rate for pod, rate in rates.items() if pod in granted}
         asleep = frozenset(pod for pod, rate in seen.items() if rate.wanted <= _ASLEEP)
-        bought = {
-            pod: len(each.exclusive)
-            if each.milliweight is None
-            else self.weights.cpus(each.milliweight)
-            for pod, each in granted.items()
-        }
+        bought = {pod: self.weights.cpus(each.milliweight) for pod, each in granted.items()}
         short = {
             pod
             for pod in seen.keys() & self.guests.keys()
@@ -147,15 +142,10 @@ class SharedTime:
         self._pauses.keep(frozenset(granted))
         pausing = self._pauses.waiting(self._looked)
         self._asleep = asleep - pausing
-        wanted = {
-            pod: wanted_cpus(granted[pod], rate, is_guest=pod in self.guests)
-            for pod, rate in seen.items()
-            if pod not in pausing
-        }
         self._wanted = {
-            pod: cpus
-            for pod, cpus in wanted.items()
-            if pod in self.guests or cpus > bought[pod] + _MORE
+            pod: rate.wanted
+            for pod, rate in seen.items()
+            if pod not in pausing and (pod in self.guests or rate.wanted > bought[pod] + _MORE)
         }
         lent = lent_cpus(granted, self._asleep)
         self.lendable = lent_cpus(granted, granted.keys() - pausing) - lent
@@ -169,14 +159,14 @@ class SharedTime:
         """Return the same CPUs with guests on those of pods that sleep."""
         self.guests, self.guests_due = self._find_guests(node_cpus), False
         least = MILLIWEIGHTS_BESIDE_GUESTS[self.reader.cgroups.version]
-        return with_guests(node_cpus, self.guests, self.weights, least)
+        return with_guests(node_cpus, self.guests, least)
 
     def corrected(self, node_cpus: NodeCpus) -> NodeCpus:
         """Return the same CPUs with corrected weights."""
         pods = {
             pod: replace(pod_cpus, milliweight=round(pod_cpus.milliweight * correction.factor))
             for pod, correction in self._corrections.items()
-            if (pod_cpus := node_cpus.pods.get(pod)) and pod_cpus.milliweight is not None
+            if (pod_cpus := node_cpus.pods.get(pod))
         }
         return replace(node_cpus, pods={**node_cpus.pods, **pods}) if pods else node_cpus
 
@@ -192,7 +182,7 @@ class SharedTime:
         return {
             pod: Purchase(self.weights.cpus(each.milliweight), len(each.exclusive), each.shared)
             for pod, each in node_cpus.pods.items()
-            if each.milliweight is not None
+            if each.shared
         }
 
 

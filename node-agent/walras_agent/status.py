@@ -140,7 +140,7 @@ def pod_status(
         used=used.get(grant.pod),
     )
     groups = {*pod.groups}
-    if pod_cpus.milliweight is not None:
+    if pod_cpus.shared:
         groups.add(pod.parent)  # its weight decides how much of the shared CPUs the pod has
     failures = [each for each in done.failures if each.group in groups]
     if failures:

@@ -202,18 +202,42 @@ def test_quota_is_lifted_while_granted_and_put_back(version: Literal[1, 2], tmp_
     agent = Agent(kernel, tmp_path)
     agent.hold(a=2000, b=1500)
     file = "cpu.cfs_quota_us" if version == 1 else "cpu.max"
-    lifted, bound = ("-1", "165000") if version == 1 else ("max 100000", "165000 100000")
-    bounded = container("b") if version == 1 else pod_group(LAYOUT, "b", QOS["b"])
+    lifted = "-1" if version == 1 else "max 100000"
     for pod in "ab":
         for group in (pod_group(LAYOUT, pod, QOS[pod]), container(pod)):
-            expected = bound if group == bounded else lifted
-            assert kernel.read(CgroupFile("cpu", group, file)) == expected
+            assert kernel.read(CgroupFile("cpu", group, file)) == lifted
     agent.hold(b=1500)
     now = texts(kernel, CPU_FILES[version])
     changed = {setting.group for setting, text in now.items() if text != original[setting]}
     assert changed == {"/kubepods/burstable", pod_group(LAYOUT, "b", QOS["b"]), container("b")}
     agent.hold()
     assert texts(kernel, CPU_FILES[version]) == original
+
+
+@VERSIONS
+def test_quotas_and_bursts_of_an_older_agent_are_put_back(
+    version: Literal[1, 2], tmp_path: Path
+) -> None:
+    """It set the quota of a fraction to a tenth more than the grant, below the user's burst."""
+    kernel = node(version, quota=50_000)
+    group, quota, burst, less = (
+        (container("b"), "cpu.cfs_quota_us", "cpu.cfs_burst_us", "16500")
+        if version == 1
+        else (pod_group(LAYOUT, "b", QOS["b"]), "cpu.max", "cpu.max.burst", "16500 100000")
+    )
+    kernel.set_by_others(CgroupFile("cpu", group, burst), "30000")
+    original = texts(kernel, (*CPU_FILES[version], burst))
+    older = Agent(kernel, tmp_path)
+    steps = [(CgroupFile("cpu", group, burst), "0"), (CgroupFile("cpu", group, quota), less)]
+    older.journal.record(steps, kernel)
+    for setting, value in steps:
+        older.journal.write(setting, value, kernel)
+    agent = Agent(kernel, tmp_path)
+    assert agent.hold(b=150).failures == ()
+    assert kernel.read(CgroupFile("cpu", group, quota)).removesuffix(" 100000") in {"-1", "max"}
+    agent.hold()
+    assert texts(kernel, (*CPU_FILES[version], burst)) == original
+    assert dict(agent.journal.originals) == {}
 
 
 def test_cpu_that_was_offline_when_grants_ended_comes_back_to_all(tmp_path: Path) -> None:

@@ -80,8 +80,7 @@ class Machine:
         fixed: Collection[PlacedJob] = (),
     ) -> NodeStatus:
         grants = [
-            EnforcedGrant(name, name, round(1000 * (count or 0.5)), work_conserving=True)
-            for name, count in cpus.items()
+            EnforcedGrant(name, name, round(1000 * (count or 0.5))) for name, count in cpus.items()
         ]
         self.epoch += 1
         self.reconciler.offer(NodePlan(self.epoch, mode, tuple(grants), "thread"))

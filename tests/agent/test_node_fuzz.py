@@ -324,12 +324,9 @@ class Fuzz:
         for group, weight in self.class_weights.items():
             assert self.node.kernel.read(self.weight(group)) == weight
 
-    def check_fraction(self, pod: str) -> None:
-        """New containers may have any limit, and the pod's class weighs as much as all its pods."""
-        kernel = self.node.kernel
-        if kernel.version == 1:
-            assert kernel.read(CgroupFile("cpu", pod, "cpu.cfs_quota_us")) == "-1"
-        group = pod.rpartition("/")[0]
+    def check_class(self, pod: str) -> None:
+        """Check that the class of a pod weighs at most as much as all of its pods."""
+        kernel, group = self.node.kernel, pod.rpartition("/")[0]
         if group in LAYOUT.classes:
             weights = (kernel.read(self.weight(each)) for each in (group, *kernel.children(group)))
             now, *below = map(int, weights)
@@ -390,10 +387,8 @@ class Fuzz:
             if pod.exclusive and self.node.memory_nodes == "local":
                 self.local += 1
                 assert pod.memory_nodes == CpuSet(cpu // (CORES // 2) for cpu in pod.exclusive)
-            if pod.cpus <= pod.exclusive:
-                assert not self.is_throttled(pod.pod)
-            elif pod.limit is None:
-                self.check_fraction(self.node.pod(pod.pod))
+            assert not self.is_throttled(pod.pod)
+            self.check_class(self.node.pod(pod.pod))
             for name, cpus in now.items():
                 if name.startswith(mine):
                     assert self.node.mems(name) == (pod.memory_nodes or CpuSet([0, 1]))

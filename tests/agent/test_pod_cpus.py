@@ -27,17 +27,17 @@ def grants(**millicores: int) -> list[EnforcedGrant]:
     return [EnforcedGrant(pod, f"default/{pod}", amount) for pod, amount in millicores.items()]
 
 
-def test_whole_cores_are_the_pods_own_with_all_their_threads_and_without_quota() -> None:
+def test_whole_cores_are_the_pods_own_with_all_their_threads() -> None:
     held = allocate_cpus(machine(cores=4, threads=2), grants(a=2000), {})
-    assert held.pods["a"] == PodCpus(CpuSet([0, 1, 4, 5]), NOTHING, None, None)
+    assert held.pods["a"] == PodCpus(CpuSet([0, 1, 4, 5]), NOTHING, 4000)
     assert held.shared == CpuSet([2, 3, 6, 7])
 
 
-def test_a_fraction_is_time_on_a_shared_cpu_with_a_quota_that_does_not_bind() -> None:
+def test_a_fraction_is_time_on_a_shared_cpu() -> None:
     held = allocate_cpus(machine(cores=4), grants(a=1500, b=250), {})
     assert held.shared == CpuSet([1, 2, 3])
-    assert held.pods["a"] == PodCpus(CpuSet([0]), CpuSet([1]), 1650, 1500)
-    assert held.pods["b"] == PodCpus(NOTHING, CpuSet([2]), 275, 250)
+    assert held.pods["a"] == PodCpus(CpuSet([0]), CpuSet([1]), 1500)
+    assert held.pods["b"] == PodCpus(NOTHING, CpuSet([2]), 250)
 
 
 def test_a_fraction_stays_on_its_shared_cpu() -> None:
@@ -48,15 +48,15 @@ def test_a_fraction_stays_on_its_shared_cpu() -> None:
 
 def test_a_core_of_two_threads_is_two_cpus_of_time() -> None:
     held = allocate_cpus(machine(cores=2, threads=2), grants(a=1500), {}).pods["a"]
-    assert (held.milliquota, held.milliweight) == (3300, 3000)
+    assert held.milliweight == 3000
     held = allocate_cpus(machine(cores=2, threads=2), grants(a=1500), {}, unit="thread").pods["a"]
-    assert (held.milliquota, held.milliweight) == (1650, 1500)
+    assert held.milliweight == 1500
 
 
 def test_one_core_is_always_left_to_share() -> None:
     held = allocate_cpus(machine(cores=4), grants(a=3000, b=1000), {})
     assert len(held.pods["a"].exclusive) == 3
-    assert held.pods["b"] == PodCpus(NOTHING, held.shared, 1100, 1000, missing=1)
+    assert held.pods["b"] == PodCpus(NOTHING, held.shared, 1000, missing=1)
     assert len(held.shared) == 1
 
 
@@ -76,20 +76,15 @@ def test_what_a_pod_had_it_keeps() -> None:
 
 def test_a_machine_of_one_core_has_none_for_sale() -> None:
     held = allocate_cpus(machine(cores=1), grants(a=1000), {})
-    assert held.pods["a"] == PodCpus(NOTHING, CpuSet([0]), 1100, 1000, missing=1)
+    assert held.pods["a"] == PodCpus(NOTHING, CpuSet([0]), 1000, missing=1)
 
 
-def test_work_conserving_grants_have_weights_and_no_quotas() -> None:
-    wanted = {"a": 1333, "b": 667, "c": 2000}
-    held = allocate_cpus(
-        machine(cores=4, threads=2),
-        [EnforcedGrant(pod, pod, cores, work_conserving=True) for pod, cores in wanted.items()],
-        {},
-        others=False,
-    )
-    assert held.pods["a"] == PodCpus(CpuSet([2, 6]), CpuSet([3]), None, 2666)
-    assert held.pods["b"] == PodCpus(NOTHING, CpuSet([3, 7]), None, 1334)
-    assert held.pods["c"] == PodCpus(CpuSet([0, 1, 4, 5]), NOTHING, None, None)
+def test_pods_weigh_what_they_were_granted_whether_they_share_cpus_or_not() -> None:
+    wanted = grants(a=1333, b=667, c=2000)
+    held = allocate_cpus(machine(cores=4, threads=2), wanted, {}, others=False)
+    assert held.pods["a"] == PodCpus(CpuSet([2, 6]), CpuSet([3]), 2666)
+    assert held.pods["b"] == PodCpus(NOTHING, CpuSet([3, 7]), 1334)
+    assert held.pods["c"] == PodCpus(CpuSet([0, 1, 4, 5]), NOTHING, 4000)
 
 
 def test_weights_can_be_finer_than_the_kubelets() -> None:
@@ -103,6 +98,8 @@ def test_threads_with_weights_of_their_own_are_weighed_by_what_is_shared() -> No
     assert [held.pods[pod].milliweight for pod in "ab"] == [333, 667]
     held = allocate_cpus(machine(cores=1), grants(a=1333, b=667), {}, weights=rule)
     assert [held.pods[pod].milliweight for pod in "ab"] == [1333, 667]  # no core can be a's own
+    held = allocate_cpus(machine(cores=4), grants(a=3000), {}, weights=rule)
+    assert held.pods["a"].milliweight == 1000
 
 
 def test_where_no_others_come_all_cores_can_be_owned() -> None:
@@ -115,12 +112,11 @@ def test_where_no_others_come_all_cores_can_be_owned() -> None:
 @pytest.mark.parametrize(
     "last",
     [
-        EnforcedGrant("z", "", 1, work_conserving=True),
         EnforcedGrant("z", "", 500),
         EnforcedGrant("z", "", 1500),
         EnforcedGrant("z", "", 1000),
     ],
-    ids=["a fraction without a quota", "a fraction", "a core and a fraction", "a core too many"],
+    ids=["a fraction", "a core and a fraction", "a core too many"],
 )
 def test_a_core_is_left_for_whoever_needs_it(last: EnforcedGrant) -> None:
     held = allocate_cpus(machine(cores=4), [*grants(a=2000, b=2000), last], {}, others=False)
@@ -165,14 +161,11 @@ def nodes(draw: st.DrawFn) -> Node:
         threads=draw(st.integers(1, 2)),
     )
     cpus = st.sets(st.sampled_from(list(topology.cpuset))).map(CpuSet)
-    amounts = st.tuples(st.integers(1, 9000), st.booleans())
+    amounts = st.integers(1, 9000)
     wanted = draw(st.dictionaries(st.sampled_from("abcdefgh"), amounts))
     return Node(
         topology,
-        [
-            EnforcedGrant(pod, pod, cores, work_conserving=conserving)
-            for pod, (cores, conserving) in wanted.items()
-        ],
+        [EnforcedGrant(pod, pod, cores) for pod, cores in wanted.items()],
         draw(st.dictionaries(st.sampled_from("abx"), cpus)),
         draw(cpus),
         draw(st.booleans()),
@@ -193,14 +186,8 @@ def test_no_cpu_has_two_owners_and_nobody_is_left_without(node: Node) -> None:
         pod_cpus = held.pods[grant.pod]
         assert pod_cpus.cpus
         assert pod_cpus.shared <= held.shared
-        if pod_cpus.milliweight is None:
-            assert grant.millicores % 1000 == 0
-            assert not pod_cpus.shared
-            assert not pod_cpus.missing
-            assert pod_cpus.milliquota is None
-        else:
-            assert pod_cpus.milliweight > 0
-            assert (pod_cpus.milliquota is None) == grant.work_conserving
+        assert pod_cpus.milliweight > 0
+        assert bool(pod_cpus.shared) == bool(grant.millicores % 1000 or pod_cpus.missing)
     assert node._replace(granted=node.granted[::-1]).divide() == held
 
 
@@ -219,7 +206,7 @@ def test_limited_pod_uses_the_first_of_its_own_cores_and_keeps_the_others() -> N
     assert now.pods["a"].exclusive == held.pods["a"].exclusive == CpuSet([0, 1, 2, 6, 7, 8])
     assert now.pods["a"].limit == MeasurementLimit(2, CpuSet([0, 1, 6, 7]))
     assert now.pods["a"].cpus == CpuSet([0, 1, 6, 7])
-    assert (now.pods["a"].milliquota, now.pods["a"].milliweight) == (None, None)
+    assert now.pods["a"].shared == NOTHING
     assert (now.pods["b"], now.shared) == (held.pods["b"], held.shared)
 
 

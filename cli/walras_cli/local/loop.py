@@ -413,9 +413,7 @@ class Loop:
 def _for_agent(grant: PlannedGrant, place: Place, *, isolated: bool) -> EnforcedGrant:
     """Whole cores of its own and, by weight, a part of those that nobody owns."""
     millicores = max(1, round(1000 * grant.held))
-    return EnforcedGrant(
-        place.name, grant.title, millicores, work_conserving=True, isolated=isolated
-    )
+    return EnforcedGrant(place.name, grant.title, millicores, isolated=isolated)
 
 
 @dataclass(slots=True)

@@ -40,9 +40,9 @@ EXIT_PENDING = 3
 def main() -> None:
     """Enforce grants of cores and memory on the pods of this node.
 
-    The agent writes cgroup files of containers: the CPUs that they may use, their CFS quota, and
-    their memory limits. It keeps the original values on disk, and restores them when a grant ends
-    or by `walras-agent restore`.
+    The agent writes cgroup files of containers: the CPUs that they may use, their CPU weights and
+    quotas, and their memory limits. It keeps the original values on disk, and restores them when a
+    grant ends or by `walras-agent restore`.
     """
     raise_file_limit()
 

@@ -21,7 +21,7 @@ from asyncinotify import Inotify, Mask
 
 from walras_agent.memory.stats import LIMIT_FILES
 from walras_agent.moves import CPUS
-from walras_agent.quota import CHECKED_FILES
+from walras_agent.quota import QUOTA_FILES, WEIGHT_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +36,9 @@ _log = logging.getLogger(__name__)
 
 _MASK = Mask.CREATE | Mask.DELETE | Mask.MODIFY | Mask.MOVED_TO | Mask.ONLYDIR
 _ENFORCED_FILES = frozenset({CPUS, "cpuset.mems"}).union(
-    *CHECKED_FILES.values(), *(files.values() for files in LIMIT_FILES.values())
+    QUOTA_FILES.values(),
+    WEIGHT_FILES.values(),
+    *(files.values() for files in LIMIT_FILES.values()),
 )
 _POLL_SECONDS = 1.0
 _WAKES = 1 << 16  # bytes, the capacity of a pipe
