@@ -312,7 +312,7 @@ class CpuEnforcer:
                 weights=self.weights,
             )
             self._shared = {uid: pod_cpus.shared for uid, pod_cpus in node_cpus.pods.items()}
-            self._allocated = inputs, limit_measured_pods(node_cpus, limits, topology, unit)
+            self._allocated = inputs, limit_measured_pods(node_cpus, limits)
         return self._allocated[1]
 
     def _above_journaled(self) -> Iterator[str]:

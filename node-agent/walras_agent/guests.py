@@ -8,6 +8,9 @@ large weight would leave pods on other CPUs little. At the next look the guest l
 
 A weight is of a pod and not of a CPU. So a guest would lose its part of a CPU that it shares with a
 pod that is awake: it leaves such a CPU meanwhile, and is a guest only if it gets more in exchange.
+
+A pod that is measured has no guests. If it has one core, it is lent a second one before all others,
+or has the CPUs that it shares to itself, so that its speedup shows.
 """
 
 from __future__ import annotations
@@ -17,11 +20,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from walras_agent.cpuset import CpuSet
+from walras_agent.pod_cpus import MeasurementLimit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from walras_agent.pod_cpus import NodeCpus, PodCpus
+    from walras_agent.pod_cpus import NodeCpus
 
 _RAISED = 16.0  # most times the weight of its grant, for a pod that lends
 _UNUSED = 0.1  # of a CPU, for which no further one is lent
@@ -29,7 +33,7 @@ _NOTHING = CpuSet()
 
 
 def find_guests(
-    pods: Mapping[str, PodCpus],
+    node_cpus: NodeCpus,
     asleep: Collection[str],
     wanted: Mapping[str, float],
     before: Mapping[str, CpuSet],
@@ -40,16 +44,20 @@ def find_guests(
     the other pods there.
 
     Args:
-        pods: CPUs that pods hold; those under measurement neither lend nor borrow.
+        node_cpus: CPUs that pods hold; of those under measurement, none lends or is a guest, except
+            one that borrows a core for it.
         asleep: Pods that lend.
         wanted: CPUs that pods would use if they had them.
         before: The last result.
     """
-    free = lent_cpus(pods, asleep)
+    pods = node_cpus.pods
+    free = lent_cpus(node_cpus, asleep)
+    measured = _measured(node_cpus, asleep, free, before)
+    free -= CpuSet(cpu for cpus in measured.values() for cpu in cpus)
     stay, want = {}, {}
     for pod in sorted(wanted.keys() & pods.keys()):
-        if pods[pod].limit is None and pod not in asleep:
-            stay[pod] = pods[pod].exclusive | _undisputed(pod, pods, asleep)
+        if pods[pod].limit is None and not pods[pod].borrows and pod not in asleep:
+            stay[pod] = pods[pod].exclusive | _undisputed(pod, node_cpus, asleep)
             want[pod] = math.ceil(wanted[pod] - len(stay[pod]) - _UNUSED)
     borrowed = {
         pod: _first(before.get(pod, _NOTHING) & free, number) for pod, number in want.items()
@@ -65,23 +73,40 @@ def find_guests(
     for pod, cpus in guests.items():
         if len(cpus) < len(pods[pod].cpus):  # better off without
             rest = {other: wants for other, wants in wanted.items() if other != pod}
-            return find_guests(pods, asleep, rest, before)
-    return guests
+            return find_guests(node_cpus, asleep, rest, before)
+    return guests | measured
 
 
-def lent_cpus(pods: Mapping[str, PodCpus], asleep: Collection[str]) -> CpuSet:
+def _measured(
+    node_cpus: NodeCpus, asleep: Collection[str], free: CpuSet, before: Mapping[str, CpuSet]
+) -> dict[str, CpuSet]:
+    """Return the CPUs of each pod that borrows a core to be measured, as far as there is one."""
+    found = {}
+    for pod, holds in sorted(node_cpus.pods.items()):
+        if holds.borrows:
+            had, room = before.get(pod, _NOTHING), free | _undisputed(pod, node_cpus, asleep)
+            lent = [core for core in node_cpus.cores if core <= room]
+            if lent:
+                core = max(lent, key=lambda core: len(core & had))
+                found[pod] = holds.exclusive | core
+                free -= core
+    return found
+
+
+def lent_cpus(node_cpus: NodeCpus, asleep: Collection[str]) -> CpuSet:
     """Return the CPUs that pods hold, all of which lend."""
     lent, kept = set[int](), set[int]()
-    for pod, holds in pods.items():
-        lends = pod in asleep and holds.limit is None and not holds.isolated
+    for pod, holds in node_cpus.pods.items():
+        measured = holds.borrows or holds.limit is not None
+        lends = pod in asleep and not measured and not holds.isolated
         (lent if lends else kept).update(holds.exclusive | holds.shared)
     return CpuSet(lent - kept)
 
 
-def _undisputed(pod: str, pods: Mapping[str, PodCpus], asleep: Collection[str]) -> CpuSet:
+def _undisputed(pod: str, node_cpus: NodeCpus, asleep: Collection[str]) -> CpuSet:
     """Return the shared CPUs of a pod if none of the pods beside it is awake."""
-    shared = pods[pod].shared
-    for other, holds in pods.items():
+    shared = node_cpus.pods[pod].shared
+    for other, holds in node_cpus.pods.items():
         if other != pod and other not in asleep and holds.shared & shared:
             return _NOTHING
     return shared
@@ -105,7 +130,8 @@ def with_guests(node_cpus: NodeCpus, guests: Mapping[str, CpuSet], least: int) -
     pods, granted = dict(node_cpus.pods), {}
     for pod, holds in node_cpus.pods.items():
         if pod in guests:
-            pods[pod] = replace(holds, guest=guests[pod], milliweight=0)
+            limit = MeasurementLimit(2, guests[pod]) if holds.borrows else None
+            pods[pod] = replace(holds, guest=guests[pod], milliweight=0, limit=limit)
         elif holds.limit is None and holds.cpus & everywhere:
             granted[pod] = holds.milliweight
     # One factor for all, since they may share CPUs with each other.

@@ -9,7 +9,8 @@ The weight is that of the whole grant, since the kernel spreads a group's weight
 its threads run on, and only a part of it counts on the shared ones. With it, also a pod that has
 only CPUs of its own weighs as much on each of them as others on theirs, against programs outside.
 
-While its speedup is measured, a pod uses only some of its exclusive cores; the others stay idle.
+While its speedup is measured, a pod uses only some of its exclusive cores; the others stay idle. A
+pod with one core borrows a second one meanwhile (`guests`), since a speedup shows on two.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ KUBELETS_WEIGHTS = WeightRule()
 
 
 class MeasurementLimit(NamedTuple):
-    """The exclusive cores that a pod may use while its speedup is measured.
+    """The cores that a pod may use while its speedup is measured.
 
     Attributes:
         units: Number of cores, or of CPUs if single CPUs are sold (`Unit`).
@@ -89,6 +90,7 @@ class PodCpus:
         missing: Granted whole cores that the node does not have.
         limit: Cores that the pod may use during a measurement; None for all of its CPUs.
         isolated: Whether the pod lends nothing while it sleeps.
+        borrows: Whether it is to be measured on two cores, and has only one.
         guest: CPUs that the pod may use while others lend it some; None if it is no guest.
     """
 
@@ -98,6 +100,7 @@ class PodCpus:
     missing: int = 0
     limit: MeasurementLimit | None = None
     isolated: bool = False
+    borrows: bool = False
     guest: CpuSet | None = None
 
     @property
@@ -118,12 +121,14 @@ class NodeCpus:
     Attributes:
         pods: CPUs of the pods with a grant, by pod UID.
         shared: CPUs that may be assigned, but that no pod owns.
+        cores: CPUs of each core that may be owned, or single CPUs if these are sold.
         ungranted: CPUs of the containers of all other pods, by cgroup; a container that is not in
             it uses the shared CPUs (`ungranted.ungranted_cpus`).
     """
 
     pods: Mapping[str, PodCpus]
     shared: CpuSet
+    cores: tuple[CpuSet, ...] = ()
     ungranted: Mapping[str, CpuSet] = field(default_factory=dict)
 
 
@@ -191,26 +196,23 @@ def allocate_cpus(
             missing[grant.pod],
             isolated=grant.isolated,
         )
-    return NodeCpus(pods, shared)
+    return NodeCpus(pods, shared, units)
 
 
-def limit_measured_pods(
-    node_cpus: NodeCpus, limits: Mapping[str, int], topology: Topology, unit: Unit = "core"
-) -> NodeCpus:
+def limit_measured_pods(node_cpus: NodeCpus, limits: Mapping[str, int]) -> NodeCpus:
     """Limit pods under measurement to the first of their exclusive cores, in assignment order.
 
     All of its exclusive CPUs stay reserved for the pod. A limited pod uses no shared CPU: it runs
-    at the speed of that many whole cores.
+    at the speed of that many whole cores. A pod that has one core and is to use more keeps all that
+    it has until it has borrowed a second one.
 
     Args:
         node_cpus: CPUs of all pods, without limits.
         limits: Number of cores by pod UID, raised to 1 and lowered to the pod's exclusive cores.
             Pods without exclusive cores are not limited.
-        topology: The node's CPUs, as for `allocate_cpus`.
-        unit: Whether ``limits`` count physical cores or single CPUs.
     """
     limited = {
-        uid: _limited(node_cpus.pods[uid], count, topology.cores(unit))
+        uid: _limited(node_cpus.pods[uid], count, node_cpus.cores)
         for uid, count in limits.items()
         if uid in node_cpus.pods and node_cpus.pods[uid].exclusive
     }
@@ -220,6 +222,8 @@ def limit_measured_pods(
 def _limited(pod_cpus: PodCpus, count: int, units: Iterable[CpuSet]) -> PodCpus:
     # A core of which some CPUs are reserved counts with its other CPUs.
     mine = [exclusive for each in units if (exclusive := each & pod_cpus.exclusive)]
+    if len(mine) == 1 < count:
+        return replace(pod_cpus, borrows=True)
     used = mine[: max(count, 1)]
     cpus = CpuSet(cpu for each in used for cpu in each)
     return replace(pod_cpus, shared=_NOTHING, limit=MeasurementLimit(len(used), cpus))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from walras_agent.cpu_use import CpuUseReader
     from walras_agent.observe import ObservedPod
-    from walras_agent.pod_cpus import NodeCpus, PodCpus, WeightRule
+    from walras_agent.pod_cpus import NodeCpus, WeightRule
 
 _ASLEEP = 0.01  # of a CPU, used at most by a pod that sleeps
 _AWAKE = 0.05  # of a CPU, used at least by a pod of which waiting threads are looked for
@@ -123,12 +123,13 @@ class SharedTime:
         self._corrections = kept | correct(bought, long, self._corrections)
         self._busy = {pod: _busy_part(bought.get(pod), rate) for pod, rate in rates.items()}
         if lendable:
-            self._find_sleepers(node_cpus.pods, rates)
+            self._find_sleepers(node_cpus, rates)
         self.guests_due = self._find_guests(node_cpus) != self.guests
         self.competing = bool(unknown) or compete(bought, rates) or bool(self._wanted)
 
-    def _find_sleepers(self, granted: Mapping[str, PodCpus], rates: Mapping[str, CpuRate]) -> None:
+    def _find_sleepers(self, node_cpus: NodeCpus, rates: Mapping[str, CpuRate]) -> None:
         """Find the pods that can lend, and those that could use more than they bought."""
+        granted = node_cpus.pods
         seen = {pod: rate for pod, rate in rates.items() if pod in granted}
         asleep = frozenset(pod for pod, rate in seen.items() if rate.wanted <= _ASLEEP)
         bought = {pod: self.weights.cpus(each.milliweight) for pod, each in granted.items()}
@@ -147,13 +148,13 @@ class SharedTime:
             for pod, rate in seen.items()
             if pod not in pausing and (pod in self.guests or rate.wanted > bought[pod] + _MORE)
         }
-        lent = lent_cpus(granted, self._asleep)
-        self.lendable = lent_cpus(granted, granted.keys() - pausing) - lent
+        lent = lent_cpus(node_cpus, self._asleep)
+        self.lendable = lent_cpus(node_cpus, granted.keys() - pausing) - lent
         if not self._wanted:
             self.lendable = CpuSet()
 
     def _find_guests(self, node_cpus: NodeCpus) -> dict[str, CpuSet]:
-        return find_guests(node_cpus.pods, self._asleep, self._wanted, self.guests)
+        return find_guests(node_cpus, self._asleep, self._wanted, self.guests)
 
     def lend(self, node_cpus: NodeCpus) -> NodeCpus:
         """Return the same CPUs with guests on those of pods that sleep."""

@@ -28,8 +28,9 @@ def whole(*cpus: int, isolated: bool = False) -> PodCpus:
     return PodCpus(CpuSet(cpus), NONE, 1000 * len(cpus), isolated=isolated)
 
 
-def mixed(shared: int, *own: int) -> PodCpus:
-    return PodCpus(CpuSet(own), CpuSet([shared]), 1000 * len(own) + 500)
+def mixed(shared: int, *own: int, borrows: bool = False) -> PodCpus:
+    milliweight = 1000 * len(own) + 500
+    return PodCpus(CpuSet(own), CpuSet([shared]), milliweight, borrows=borrows)
 
 
 def found(
@@ -39,7 +40,8 @@ def found(
     before: dict[str, CpuSet] | None = None,
     **wanted: float,
 ) -> dict[str, str]:
-    guests = find_guests(pods, set(asleep), wanted, before or {})
+    cores = tuple(CpuSet([cpu]) for cpu in range(8))
+    guests = find_guests(NodeCpus(pods, NONE, cores), set(asleep), wanted, before or {})
     return {pod: str(cpus) for pod, cpus in guests.items()}
 
 
@@ -94,6 +96,21 @@ def test_who_would_leave_more_than_it_gets_is_no_guest() -> None:
     spanning = PodCpus(NONE, CpuSet([1, 2]), 1400)
     pods = {"a": whole(0), "b": spanning, "c": mixed(1)}
     assert found(pods, asleep="a", b=4.0, c=1.0) == {"c": "0"}
+
+
+def test_a_measured_pod_borrows_a_whole_core_before_others() -> None:
+    pods = {"a": whole(0), "b": mixed(1, 2, borrows=True), "c": mixed(1), "d": whole(3)}
+    assert found(pods, asleep="a", d=2.0) == {"b": "0,2"}
+    assert found(pods, asleep="ad", before={"b": CpuSet([2, 3])}) == {"b": "2-3"}
+    assert found(pods, asleep="d", b=2.0, c=1.0) == {"b": "2-3"}
+    assert found(pods, asleep="", d=2.0) == {}, "it has no guests itself"
+
+
+def test_a_measured_pod_has_a_shared_cpu_to_itself_while_the_others_there_sleep() -> None:
+    pods = {"a": whole(0), "b": mixed(1, 2, borrows=True), "c": mixed(1)}
+    assert found(pods, asleep="c") == {"b": "1-2"}
+    pods["c"] = whole(3)
+    assert found(pods, asleep="") == {"b": "1-2"}
 
 
 class Lenders:
@@ -252,6 +269,67 @@ def test_an_agent_that_ends_at_any_moment_leaves_all_to_be_put_back(
     restore(lenders.node.journal, lenders.kernel, possible=CpuSet(range(8)))
     assert lenders.texts() == lenders.before
     assert dict(lenders.node.journal.originals) == {}
+
+
+def measured(lenders: Lenders) -> int | None:
+    """Make a pass in which b is measured on two cores, and return how many it has."""
+    lenders.use(b=1.0)
+    status = lenders.node.step(1.0, b=2)
+    assert status.is_enforced, status.failures
+    b = next(pod for pod in status.pods if pod.pod == "b")
+    if b.limit is not None:
+        assert b.cpus == lenders.node.cpus(lenders.node.container("b"))
+        assert b.cpus is not None
+        assert len(b.cpus) == 2
+    return b.limit
+
+
+def test_a_pod_with_one_core_is_measured_on_that_of_one_that_sleeps(lenders: Lenders) -> None:
+    assert measured(lenders) == 2
+    assert lenders.weight("b") <= 2
+    assert lenders.weight("a") > 200 * lenders.weight("b")
+    lenders.use(a=0.5, b=1.0)
+    for _ in range(2):
+        lenders.node.step(1.0, b=2)
+    assert lenders.guests() == {}
+    assert measured(lenders) is None, "the owner is awake"
+    assert lenders.weight("b") > 2
+
+
+def test_what_was_borrowed_to_be_measured_is_back_when_that_ends(lenders: Lenders) -> None:
+    measured(lenders)
+    lenders.kernel.use(lenders.node.pod("b"), 0.5)
+    lenders.node.step(1.0, b=2)
+    lenders.node.step(1.0, b=2)
+    assert set(lenders.guests()) == {"b"}, (
+        "however little it uses, as a program that is not parallel"
+    )
+    lenders.step()
+    assert lenders.guests() == {}
+    assert lenders.weight("b") > 2
+
+
+@pytest.mark.parametrize("writes", range(8))
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_agent_that_ends_while_it_measures_leaves_the_owner_its_core(
+    version: Literal[1, 2], writes: int, tmp_path: Path
+) -> None:
+    lenders = Lenders(tmp_path, version)
+    lenders.kernel.use(lenders.node.pod("b"), 0.5)
+    lenders.step()
+    lenders.step()
+    assert lenders.guests() == {}
+    lenders.kernel.stop_after(writes)
+    with suppress(Stopped):
+        lenders.node.step(1.0, b=2)
+        lenders.node.step(1.0)
+    lenders.kernel.go_on()
+    assert not lenders.guests() or lenders.weight("b") <= 2
+    lenders.node.start_agent()
+    lenders.node.plan(a=1000, b=1000, c=500)
+    lenders.step()
+    assert lenders.guests() == {}
+    assert lenders.weight("b") > 2
 
 
 def test_an_owner_that_falls_asleep_has_a_guest_within_a_second(lenders: Lenders) -> None:

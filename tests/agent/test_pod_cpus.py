@@ -202,7 +202,7 @@ def test_what_is_held_stays_when_nothing_changes(node: Node) -> None:
 def test_limited_pod_uses_the_first_of_its_own_cores_and_keeps_the_others() -> None:
     topology = machine(cores=6, threads=2)
     held = allocate_cpus(topology, grants(a=3500, b=1000), {})
-    now = limit_measured_pods(held, {"a": 2}, topology)
+    now = limit_measured_pods(held, {"a": 2})
     assert now.pods["a"].exclusive == held.pods["a"].exclusive == CpuSet([0, 1, 2, 6, 7, 8])
     assert now.pods["a"].limit == MeasurementLimit(2, CpuSet([0, 1, 6, 7]))
     assert now.pods["a"].cpus == CpuSet([0, 1, 6, 7])
@@ -212,12 +212,10 @@ def test_limited_pod_uses_the_first_of_its_own_cores_and_keeps_the_others() -> N
 
 @pytest.mark.parametrize(("asked", "used"), [(-1, 1), (0, 1), (3, 3), (4, 3), (99, 3)])
 def test_limit_is_at_least_one_core_and_at_most_all_own_ones(asked: int, used: int) -> None:
-    held = limit_measured_pods(
-        allocate_cpus(machine(cores=8), grants(a=3500), {}), {"a": asked}, machine(cores=8)
-    )
+    held = limit_measured_pods(allocate_cpus(machine(cores=8), grants(a=3500), {}), {"a": asked})
     assert held.pods["a"].cpus == CpuSet(range(used))
 
 
 def test_limit_of_a_pod_without_own_cores_or_without_grant_is_ignored() -> None:
     held = allocate_cpus(machine(cores=4), grants(a=500, b=1000), {})
-    assert limit_measured_pods(held, {"a": 1, "gone": 1}, machine(cores=4)) == held
+    assert limit_measured_pods(held, {"a": 1, "gone": 1}) == held

@@ -1,8 +1,9 @@
 """Facts: one measurement of a pod, as a state machine driven by the status of the node.
 
-It first *probes*: it requests all cores that the pod owns, to learn their number. Then, for every
-sample, it is *moving* until the pod is on that many cores, *settling* while threads spread over
-them and caches fill, and *counting* between two readings. A disturbed sample is taken again.
+It first *probes*: it requests all cores that the pod owns, or the only one and one that it borrows,
+to learn their number. Then, for every sample, it is *moving* until the pod is on that many cores,
+*settling* while threads spread over them and caches fill, and *counting* between two readings. A
+disturbed sample is taken again, as when the owner of a borrowed core wakes.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _MAX_TRIES = 3
 
 class _Probing(NamedTuple):
     since: float
-    cores: int = 1 << 16  # more than any pod owns, so that all of its cores come into effect
+    cores: int = 1 << 16  # more than any pod owns, so that all that it can have come into effect
 
 
 class _Moving(NamedTuple):
@@ -203,7 +204,7 @@ class PodMeasurement:
         """Poll until the limit is in effect, at most for `MOVE_TIMEOUT_SECONDS`."""
         self.due = now + _POLL_SECONDS
         if now - since >= MOVE_TIMEOUT_SECONDS:
-            why = pod.reason or "no reason is known"
+            why = pod.reason or "it has one core, and no pod sleeps whose core it could borrow"
             raise _UnmeasurableError(
                 f"the CPUs of {pod.title} cannot be changed ({why}): request it again later"
             )

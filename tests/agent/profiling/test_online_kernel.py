@@ -35,7 +35,7 @@ from walras_agent.reconcile import Reconciler
 from walras_agent.topology import Cpu, Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from walras_agent.profiling.request import MeasurementReport
@@ -89,7 +89,7 @@ while True:
 
 @dataclass
 class Agent:
-    """The agent's loop over one pod, which holds two CPUs.
+    """The agent's loop over a pod that holds two CPUs, or one beside a pod that sleeps.
 
     Its clock goes on only where it would wait, so that no slow answer of a busy machine is judged;
     where speeds are (``real_time``), it is the machine's.
@@ -98,6 +98,7 @@ class Agent:
     pods: MeasuredPods
     folder: Path
     real_time: bool = False
+    granted: Mapping[str, int] = field(default_factory=lambda: {"aa": 2000})
     played_time: float = 0.0
     used: set[tuple[int, ...]] = field(default_factory=set)
 
@@ -108,12 +109,15 @@ class Agent:
         observer = PodObserver(self.pods.tree, self.pods.layout)
         journal = Journal.open(self.folder / "journal")
         reserved = max(CPUS) + 1
-        enforcer = CpuEnforcer(self.pods.tree, observer, journal, lambda: CpuSet([reserved]))
+        enforcer = CpuEnforcer(
+            self.pods.tree, observer, journal, lambda: CpuSet([reserved]), clock=self.clock
+        )
         memory = MemoryEnforcer(self.pods.tree, journal)
         known = Topology(tuple(Cpu(cpu, cpu, 0, 0, 0) for cpu in (*CPUS, reserved)))
         nodes = NumaEnforcer(self.pods.tree, journal)
         self.reconciler = Reconciler(enforcer, memory, nodes, lambda: known, lambda: "")
-        self.reconciler.offer(NodePlan(1, "enforce", (EnforcedGrant("aa", "default/aa", 2000),)))
+        grants = (EnforcedGrant(pod, f"default/{pod}", n) for pod, n in self.granted.items())
+        self.reconciler.offer(NodePlan(1, "enforce", tuple(grants)))
         instruments = Instruments(self.pods.tree, self.pods.layout, lambda: CpuSet(CPUS))
         self.profiler = Profiler(lambda asked: replace(instruments.open(asked), clock=self.clock))
 
@@ -174,7 +178,12 @@ class Agent:
 
 @contextmanager
 def pod_of(
-    workers: int, folder: Path, *, computes: bool = False, real_time: bool = False
+    workers: int,
+    folder: Path,
+    *,
+    computes: bool = False,
+    real_time: bool = False,
+    beside_a_sleeper: bool = False,
 ) -> Iterator[Agent]:
     """Run a pod of some processes that compute or only wait, and yield an agent for it."""
     assert TREE is not None
@@ -182,6 +191,10 @@ def pod_of(
     pods = MeasuredPods(TREE)
     try:
         agent = Agent(pods, folder, real_time)
+        if beside_a_sleeper:
+            agent.granted = {"aa": 1000, "bb": 1000}
+            pods.start("bb")
+            agent.start_agent()
         agent.start(workers, computes=computes)
         yield agent
     finally:
@@ -245,6 +258,27 @@ def test_agent_that_forgot_its_measurement_gives_the_cores_back(tmp_path: Path) 
         agent.start_agent()
         agent.turn(None)
         assert agent.affinity == tuple(CPUS)
+
+
+def test_program_with_one_core_is_measured_on_that_of_a_pod_that_sleeps(tmp_path: Path) -> None:
+    with pod_of(2, tmp_path / "node", beside_a_sleeper=True) as agent:
+        request = MeasurementRequest("r", "aa", sample_seconds=0.3, repeats=2)
+        report = agent.measure(request)
+        assert report.state == "Complete", report.reason
+        assert [sample.cores for sample in report.samples] == [1, 2, 2, 1]
+        assert agent.used == {tuple(CPUS), (CPUS[0],)}
+        assert agent.affinity == (CPUS[0],)
+
+
+def test_agent_that_forgot_its_measurement_gives_a_borrowed_core_back(tmp_path: Path) -> None:
+    with pod_of(1, tmp_path / "node", beside_a_sleeper=True) as agent:
+        while agent.affinity != tuple(CPUS):
+            wake = agent.turn(MeasurementRequest("r", "aa"))
+            assert wake is not None, agent.profiler.report
+            agent.wait(wake)
+        agent.start_agent()
+        agent.turn(None)
+        assert agent.affinity == (CPUS[0],)
 
 
 def test_pod_that_ends_while_it_is_measured(tmp_path: Path) -> None:
