@@ -98,8 +98,31 @@ def test_what_cannot_be_measured_says_why(spec: Document, reason: str) -> None:
     assert known.verdict()[:2] == ("False", reason)
     assert known.profile() is None, "none is made before there is something to ask"
     if reason == "TooFewCores":
-        complaint = "no pod has two exclusive cores, which measuring needs; raise minCores"
+        complaint = (
+            "no pod has an exclusive core and may use two, as measuring needs; raise minCores"
+        )
         assert complaint in known.verdict()[2]
+
+
+def test_a_pod_with_one_core_and_a_fraction_is_measured_on_two_after_those_with_two() -> None:
+    jobs = job("train", auto=True), job("other")
+    alone = cluster(node("n1", "3"), *jobs, pod("train-0"), pod("other-0", "other"))
+    alone.steps(2)
+    (asked,) = alone.asked().values()
+    assert (asked.purpose, asked.cores) == ("Speedup", None)
+    (grant,) = (
+        each
+        for each in alone.world.allocations["n1"].spec.grants or ()
+        if each.pod_uid == asked.pod_uid
+    )
+    assert 1 < grant.cores < 2
+    places = node("n1", "3"), node("n2", "3")
+    both = cluster(
+        *places, *jobs, pod("train-0"), pod("other-0", "other"), pod("train-1", place="n2")
+    )
+    both.steps(2)
+    (asked,) = both.asked().values()
+    assert asked.pod_uid == "u-lab-train-1"
 
 
 def test_it_says_where_its_counter_is_and_what_a_profile_wants_to_have_sampled() -> None:

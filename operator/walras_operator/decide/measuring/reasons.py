@@ -26,7 +26,8 @@ def unmeasured_reason(subject: Subject) -> Problem:
     if subject.granted < MIN_CORES:
         return Problem(
             "TooFewCores",
-            f"no pod has two exclusive cores, which measuring needs; raise minCores, or {WAY_OUT}",
+            "no pod has an exclusive core and may use two, as measuring needs; raise minCores and "
+            f"maxCores, or {WAY_OUT}",
         )
     if not subject.candidates:
         return Problem("Waiting", "waits for the node's agent to enforce the grant of a pod")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from walras_operator.decide.world import World
 
 MIN_CORES = 2
-"""Least whole cores that a pod must hold to show a speedup."""
+"""Least cores on which a speedup shows; a pod that has one borrows the second from one asleep."""
 
 
 class Candidate(NamedTuple):
@@ -38,13 +38,15 @@ class Candidate(NamedTuple):
         job: MarketJob of the pod.
         pod: The pod.
         node: Node that it runs on.
-        cores: Whole cores that it holds.
+        cores: Whole cores that it can be measured on.
+        borrows: Whether it holds one of them less.
     """
 
     job: MarketJob
     pod: Pod
     node: str
     cores: int
+    borrows: bool = False
 
 
 class Subject(NamedTuple):
@@ -55,8 +57,9 @@ class Subject(NamedTuple):
         profile: The profile; None if it does not exist yet.
         record: Record of its measurements so far.
         jobs: MarketJobs that use it.
-        candidates: Pods that can be measured, those with most cores first, then by name.
-        granted: Most whole cores granted to any of their pods.
+        candidates: Pods that can be measured, those with most cores of their own first, then by
+            name.
+        granted: Most whole cores that any of their pods could be measured on.
     """
 
     key: Name
@@ -106,7 +109,7 @@ def _subject(
         profile,
         EMPTY if profile is None else read_record(profile.status),
         sorted(jobs, key=lambda job: job.metadata.name),
-        sorted(able, key=lambda each: (-each.cores, each.pod.metadata.name)),
+        sorted(able, key=lambda each: (-each.cores, each.borrows, each.pod.metadata.name)),
         max((each.cores for each in found), default=0),
     )
 
@@ -118,11 +121,13 @@ def _granted(job: MarketJob, outcomes: JobOutcomes) -> Iterator[Candidate]:
         name = pod.metadata.namespace, pod.metadata.name
         grant: Grant | None = outcomes.grants.get(name)
         if grant is not None and name not in outcomes.ungranted:
-            yield Candidate(job, pod, grant.node, grant.own_cores)
+            own, most = grant.own_cores, job.spec.max_cores
+            borrows = own == 1 and (most is None or most > own)
+            yield Candidate(job, pod, grant.node, own + borrows, borrows)
 
 
 def _can_be_measured(each: Candidate, enforced: Mapping[tuple[str, str], Enforcement]) -> bool:
-    """Return whether a pod has its cores, and its progress counter is reachable.
+    """Return whether a pod has a core, may use two, and its progress counter is reachable.
 
     A pending grant counts: memory may be pending for long, and if cores are, which takes seconds,
     the agent waits with the measurement.
