@@ -4,9 +4,9 @@ The pods are spinning programs in cgroups of this machine, as in a local run. Th
 fraction on all shared CPUs with a weight by what was bought. The new one is the agent's: fractions
 pinned to single CPUs, and weights corrected by the time that was used. Both are measured by turns,
 each with new programs, over ``--seconds`` (60) after ``--settle`` (10). An error is how far a pod's
-part of the time that all of them used is from its part of what all bought, in percent of the
-latter. Programs outside take from all alike only if they load all CPUs alike, so run it on an
-otherwise idle machine, as root.
+time is from what it bought, in percent of the latter. What programs outside take, as the agent
+itself does on a slow machine, is not counted: it is taken from all pods alike that divide the same
+CPUs, also by way of others. As root.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from walras_agent.local.cgroups import KernelGroups, kernel_groups
 from walras_agent.local.placement import JobPlacer, run_id
 from walras_agent.local.runs import Run
 from walras_agent.node_plan import EnforcedGrant, NodePlan
+from walras_agent.observe import read_group
 from walras_agent.quota import WEIGHT_FILES
 from walras_agent.topology import Topology
 from walras_agent.tree import CgroupFile
@@ -143,16 +144,36 @@ def measure(
             writes = wait(seconds, step)
             used = [job.cpu_seconds() - had for job, had in zip(jobs, before, strict=True)]
             took = time.monotonic() - begin
+            places = [placed(node, job) for job in jobs]
         finally:
             for program in programs:
                 program.kill()
                 program.wait()
-    bought = sum(pod.millicores for pod in pods)
-    errors = [
-        100 * (each / sum(used) * bought / pod.millicores - 1)
-        for each, pod in zip(used, pods, strict=True)
-    ]
+    sets = beside_each_other(places)
+    errors = [0.0] * len(pods)
+    for cpus, members in sets:
+        theirs = sum(used[each] for each in members)
+        for each in members:
+            part = 1000 * len(cpus) * used[each] / theirs
+            errors[each] = 100 * (part / pods[each].millicores - 1)
     return Division(errors, sum(used) / took, writes)
+
+
+def beside_each_other(places: Sequence[CpuSet]) -> list[tuple[CpuSet, list[int]]]:
+    """Return the pods that divide the same CPUs, also by way of others, and these CPUs."""
+    sets: list[tuple[CpuSet, list[int]]] = []
+    for number, cpus in enumerate(places):
+        beside = [each for each in sets if each[0] & cpus]
+        sets = [each for each in sets if not each[0] & cpus]
+        members = [number, *(pod for _, pods in beside for pod in pods)]
+        sets.append((CpuSet(cpu for some, _ in [*beside, (cpus, [])] for cpu in some), members))
+    return sets
+
+
+def placed(node: Node, job: PlacedJob) -> CpuSet:
+    """Return the CPUs that a pod may use."""
+    group = read_group(node.groups, job.container)
+    return group.cpus if group else CpuSet()
 
 
 def wait(seconds: float, step: Callable[[], int]) -> int:

@@ -2,7 +2,9 @@
 
 Weights divide the time of one CPU exactly, but that of several only as far as the kernel spreads
 every pod's threads evenly over them. So a fraction is pinned to one CPU if it fits there beside
-those of other pods (bin packing); what does not fit gets as few CPUs as have room for it.
+those of other pods (bin packing); what does not fit gets as few CPUs as have room for it. They fit
+if they add up to half a percent too much, as three rounded thirds may: that is less than weights
+are off by on several CPUs.
 
 A pod stays where it is while it fits. The others take the emptiest CPU near their own ones, where
 others leave most, or the fullest if more of them fit that way. All pods are placed anew only if
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from walras_agent.topology import Cpu, Topology
 
 _MILLI = 1000  # of one CPU
+_ROOM = 1005
 _NOTHING = CpuSet()
 
 
@@ -94,7 +97,7 @@ class _Packing:
     ) -> None:
         self.cpus: dict[str, CpuSet] = {}
         self._machine = {cpu.id: cpu for cpu in cpus}
-        self._room = dict.fromkeys(shared, _MILLI)
+        self._room = dict.fromkeys(shared, _ROOM)
         self._last_choice, self._emptiest = last_choice, emptiest
 
     def keep(self, fraction: Fraction, previous: CpuSet) -> bool:

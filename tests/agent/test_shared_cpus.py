@@ -34,6 +34,14 @@ def test_as_many_as_possible_are_pinned_if_need_be_to_the_fullest_cpus() -> None
     assert {len(cpus) for cpus in placed.values()} == {1}
 
 
+def test_three_rounded_thirds_fit_on_a_cpu() -> None:
+    """They may be a thousandth too much, as 0.334, 0.334 and 0.333, which no weight is exact by."""
+    halves = {f"half-{number}": 500 for number in range(8)}
+    thirds = {f"third-{number}": 334 if number < 4 else 333 for number in range(12)}
+    placed = place(8, fractions(**halves, **thirds))
+    assert {len(cpus) for cpus in placed.values()} == {1}
+
+
 def test_what_fits_nowhere_has_as_few_cpus_as_have_room() -> None:
     placed = place(4, fractions(a=900, b=900, c=700, d=700, e=600))
     assert placed["e"] == placed["c"] | placed["d"]
