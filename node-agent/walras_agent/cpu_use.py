@@ -4,6 +4,9 @@ In cgroup v2, the kernel tells for every group how long at least one of its thre
 (``Documentation/accounting/psi.rst``). In v1, or without PSI, the waiting times of single threads
 are read from ``/proc`` (``Documentation/scheduler/sched-stats.rst``), only of pods that used less
 than they bought, and of some threads of each.
+
+The CPU time of all pods is read before anything else. Else, what programs outside take of a CPU,
+such as the agent itself while it reads on, would fall into the intervals of some pods there alone.
 """
 
 from __future__ import annotations
@@ -27,6 +30,13 @@ if TYPE_CHECKING:
 _SOME = re.compile(r"^some .*\btotal=(\d+)$", re.MULTILINE)
 _THREADS = 16  # of one pod; more are taken to wait as these do
 _NONE: Mapping[str, float] = MappingProxyType({})
+
+
+class _Spent(NamedTuple):
+    """The CPU seconds of a pod at one moment, in monotonic seconds."""
+
+    at: float
+    used: float
 
 
 class _Seen(NamedTuple):
@@ -82,11 +92,12 @@ class CpuUseReader:
             least: CPUs, by UID; where less was used, they are not looked for either.
         """
         found, rates = {}, {}
-        for pod in pods:
+        for pod, spent in [(pod, spent) for pod in pods if (spent := self._spent(pod))]:
             last = self._last.get(pod.uid)
+            bounds = least.get(pod.uid, 0.0), enough.get(pod.uid, 0.0)
             try:
-                now = self._look(pod, last, least.get(pod.uid, 0.0), enough.get(pod.uid, 0.0))
-            except CgroupError:  # it was deleted, or the kernel does not count its time
+                now = self._look(pod, spent, last, *bounds)
+            except CgroupError:  # it was deleted
                 continue
             found[pod.uid] = now
             if last is not None and last.identity == now.identity and now.at > last.at:
@@ -94,9 +105,17 @@ class CpuUseReader:
         self._last = found
         return rates
 
-    def _look(self, pod: ObservedPod, last: _Seen | None, least: float, enough: float) -> _Seen:
-        used = read_cpu_seconds(self.cgroups, pod.group)
-        at = self.clock()
+    def _spent(self, pod: ObservedPod) -> _Spent | None:
+        try:
+            used = read_cpu_seconds(self.cgroups, pod.group)
+        except CgroupError:  # it was deleted, or the kernel does not count its time
+            return None
+        return _Spent(self.clock(), used)
+
+    def _look(
+        self, pod: ObservedPod, spent: _Spent, last: _Seen | None, least: float, enough: float
+    ) -> _Seen:
+        at, used = spent
         identity, pressure = self.cgroups.identity(pod.group), self._pressure(pod.group)
         threads: list[int] = []
         if pressure is None and enough:

@@ -8,7 +8,9 @@ import pytest
 
 from model_kernel import ModelKernel, Stopped
 from model_node import LAYOUT, Node
+from walras_agent.cpu_use import CpuUseReader
 from walras_agent.cpuset import CpuSet
+from walras_agent.observe import ObservedPod
 from walras_agent.quota import WEIGHT_FILES
 from walras_agent.restore import restore
 from walras_agent.tree import CgroupFile
@@ -162,3 +164,37 @@ def test_a_pod_that_others_keep_writing_to_is_left_to_the_next_pass(two: TwoCore
     written = two.node.agent.enforcer.correct(fixed=[pod])
     assert written
     assert pod not in {setting.group for setting, _ in written}
+
+
+class SlowKernel(ModelKernel):
+    """A kernel where to read how long a pod has waited takes a second.
+
+    Attributes:
+        taken: Whether the reader has all CPUs meanwhile; else the pods use them as before.
+    """
+
+    now = 0.0
+    taken = True
+
+    def read(self, setting: CgroupFile) -> str:
+        text = super().read(setting)
+        if setting.file == "cpu.pressure":
+            self.now += 1.0
+            if not self.taken:
+                self.elapse(1.0)
+        return text
+
+
+def test_what_the_agent_itself_takes_is_taken_from_all_pods_alike() -> None:
+    kernel = SlowKernel(2)
+    pods = [ObservedPod(uid, f"/kubepods/pod{uid}", ()) for uid in "abc"]
+    for pod in pods:
+        kernel.make(pod.group)
+        kernel.use(pod.group, 0.3, 0.7)
+    reader = CpuUseReader(kernel, clock=lambda: kernel.now)
+    reader.rates(pods, {})
+    kernel.taken = False  # it is on another CPU from now on
+    kernel.now += 7.0
+    kernel.elapse(7.0)
+    used = {pod: rate.used for pod, rate in reader.rates(pods, {}).items()}
+    assert used == pytest.approx(dict.fromkeys("abc", 0.3 * 7 / 10))
