@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _ASLEEP = 0.01  # of a CPU, used at most by a pod that sleeps
 _AWAKE = 0.05  # of a CPU, used at least by a pod of which waiting threads are looked for
-_MORE = 0.1  # of a CPU, wanted at least beyond what was bought by one that could use more
+_MORE = 0.1  # of a CPU, for which threads wait at least of a pod that could use more
 _SHORT = 0.95  # of what was bought, used at least by a guest that is well off
 _PAUSES = (10.0, 60.0)  # least and most seconds for which a pod that woke does not lend
 _IDLE = 0.9  # of the time between two glances, for a CPU whose owner may sleep
@@ -146,7 +146,7 @@ class SharedTime:
         self._wanted = {
             pod: rate.wanted
             for pod, rate in seen.items()
-            if pod not in pausing and (pod in self.guests or rate.wanted > bought[pod] + _MORE)
+            if pod not in pausing and (pod in self.guests or _needs_more(bought[pod], rate))
         }
         lent = lent_cpus(node_cpus, self._asleep)
         self.lendable = lent_cpus(node_cpus, granted.keys() - pausing) - lent
@@ -185,6 +185,12 @@ class SharedTime:
             for pod, each in node_cpus.pods.items()
             if each.shared
         }
+
+
+def _needs_more(bought: float, rate: CpuRate) -> bool:
+    """Whether a pod could use more than it bought, and more than others leave it."""
+    waits = rate.waited is None or rate.waited > _MORE
+    return waits and rate.wanted > bought + _MORE
 
 
 def _busy_part(bought: Purchase | None, rate: CpuRate) -> float:

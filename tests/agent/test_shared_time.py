@@ -91,6 +91,16 @@ def test_between_passes_weights_are_corrected_every_two_seconds_while_pods_compe
     assert not agent.competing
 
 
+def test_a_pod_that_uses_what_others_leave_is_not_looked_at_often(two: TwoCores) -> None:
+    two.node.use(a=1.0, b=0.9)
+    two.node.step(2.0)
+    two.node.step(2.0)
+    assert not two.node.agent.competing
+    two.node.use(waited=0.2, a=1.0, b=0.9)
+    two.node.step(2.0)
+    assert two.node.agent.competing
+
+
 def test_who_has_what_it_bought_keeps_its_weight(two: TwoCores) -> None:
     two.node.use(waited=1.0, a=1.503, b=0.497)
     for _ in range(5):
