@@ -109,9 +109,9 @@ def test_kubeadm() -> None:
     assert users(page)["dev"]["starvingPods"] == {"today": 1, "market": 0}
     assert page["notes"] == [
         "nodes that are left out: worker-3 is not ready",
-        "nodes with taints and without pods of users, which are left out: 1",
-        "pods of DaemonSets, nodes and namespaces of the system, which keep requests: 10",
-        "pods on nodes that are left out: 1",
+        "nodes that are left out, as they are tainted and run no pod of users: 1",
+        "pods of the system and of DaemonSets, which keep what they request: 10",
+        "pods on nodes that are left out, which count nowhere: 1",
     ]
 
 
@@ -254,20 +254,60 @@ def test_a_gain_whose_sign_depends_on_what_is_unknown_is_no_number(tmp_path: Pat
     assert page["a"]["gain"]["market"]["least"] > 0
     assert page["c"]["gain"]["market"]["most"] < 0
     text = walras("what-if", "-f", dump).stdout
-    assert text.count("unknown") == 1
+    assert "3 users with Walras, compared with today: 1 faster, 1 slower, 1 unknown." in text
+    [row] = [line for line in text.splitlines() if re.match("b +1 ", line)]
+    assert "unknown" in row
     [sentence] = [line for line in text.splitlines() if line.startswith("- b/z ")]
     assert sentence.endswith("faster or slower: that depends on F")
 
 
-def test_one_screen() -> None:
+def lines_on_a_screen(text: str, columns: int) -> int:
+    return sum(max(1, -(-len(line.rstrip()) // columns)) for line in text.splitlines())
+
+
+@pytest.mark.parametrize("name", ["eks.yaml", "k3s.json", "kubeadm.yaml"])
+def test_one_screen(name: str) -> None:
+    text = walras("what-if", "-f", str(DUMPS / name), COLUMNS="80").stdout
+    assert lines_on_a_screen(text, 100) <= 36
+
+
+def test_one_screen_of_a_cluster_with_more_users_than_fit(tmp_path: Path) -> None:
+    names = [f"team-{each}" for each in range(20)]
+    pods = [pod(name, "app", str(1 + (number % 3))) for number, name in enumerate(names)]
+    text = walras("what-if", "-f", written(tmp_path / "dump.yaml", node("n1", "64"), *pods)).stdout
+    assert "and 12 more; -o json has them all" in text
+    assert text.count("\n- ") == 10
+    assert lines_on_a_screen(text, 100) <= 40
+
+
+def test_what_the_screen_says() -> None:
     lines = walras("what-if", "-f", str(DUMPS / "kubeadm.yaml"), COLUMNS="80").stdout.splitlines()
-    assert len(lines) <= 45
     text = "\n".join(lines)
+    assert "3 users with Walras, compared with today: 2 faster, 1 slower." in lines
+    assert "Only users with more cores than their share today would be slower." in lines
+    assert "Pods that starve, with less than 0.1 of a core: 1 today, 0 with Walras." in lines
     assert "dev lends " in text
-    assert "- analytics/fit (CronJob, 1 pod, requests 3): 7.3 cores today, 3.0 with Walras" in text
-    assert "pods that starve: 1 today, 0 then" in text
+    assert "- analytics/fit (CronJob, requests 3): 7.3 cores today, 3.0 with Walras, 15 to 57" in text
+    assert "0.0 cores today (starving), 2.6 to 4.0 with Walras, over 100 times as fast" in text
+    assert "- shop/checkout (Deployment, 2 pods, requests 0.2): " in text
     [head] = [line for line in lines if line.startswith("user ")]
-    assert head.split() == ["user", "pods", "today", *(["quotas", "Walras"] * 2), "today", "Walras"]
+    shown = ["today", *(["quotas", "Walras"] * 2), "today", "Walras"]
+    assert head.split() == ["user", "pods", "share", *shown]
+
+
+def test_users_who_get_slower_with_less_than_their_share_are_not_said_to_have_more(
+    tmp_path: Path,
+) -> None:
+    """a is entitled to 4.5 of 9 cores, and has 3.2 of n1 today, where b has its half."""
+    dump = written(
+        tmp_path / "dump.yaml",
+        *(node("n1", "4"), node("n2", "5")),
+        *(pod("a", "x", "4", "n1"), pod("b", "y", "1", "n1")),
+    )
+    [a] = [each for each in looked("-f", dump)["users"] if each["name"] == "a"]
+    assert a["cores"]["today"] < a["entitled"]
+    assert a["gain"]["market"]["most"] < 0
+    assert "Only users with more" not in walras("what-if", "-f", dump).stdout
 
 
 def test_the_page_in_the_documentation_is_what_is_printed() -> None:

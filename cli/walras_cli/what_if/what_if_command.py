@@ -14,7 +14,7 @@ from walras_service.failures import BadInput
 
 if TYPE_CHECKING:
     from walras_cli.cluster.options import Target
-    from walras_cli.what_if.first_look.population import Shares
+    from walras_view.first_look import Shares
 
 
 @click.command("what-if", short_help="Show who would get what under other rules, shares or jobs.")
@@ -169,13 +169,11 @@ def what_if(
         if of_others or cores is not None:
             raise
         from walras_cli.what_if.first_look.look import first_look
+        from walras_cli.what_if.first_look.page import FirstLookPage
 
         given = [str(each) for each in (*dumps, *files, *more)]
-        again = " ".join(["walras what-if", *(f"-f {each}" for each in given)])
-        if "-" in given:
-            again = f"kubectl get nodes,pods,ns -A -o yaml | {again}"
-        page = first_look(found.documents, found.use, users_by, shares, speedups, prometheus, again)
-        show(page, output)
+        look = first_look(found.documents, given, found.use, users_by, shares, speedups, prometheus)
+        show(FirstLookPage(look), output)
         return
     if about_users:
         raise BadInput(

@@ -6,38 +6,41 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from walras_cli.what_if.first_look.outlook import outlook_of
-from walras_cli.what_if.first_look.page import FirstLookPage
 from walras_cli.what_if.first_look.population import Rules, population_of
 from walras_cli.what_if.first_look.speedups import fractions_in, fractions_of
 from walras_service.failures import BadInput
+from walras_view.facts import NOT_ASKED
+from walras_view.first_look import FirstLook
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from walras_cli.what_if.documents import Documents
-    from walras_cli.what_if.first_look.population import Shares
+    from walras_cli.what_if.first_look.outlook import Outlook
     from walras_view.facts import Use
+    from walras_view.first_look import Shares
 
 
 def first_look(
     documents: Documents,
-    use: Use,
-    users_by: str | None,
-    shares: Shares | None,
-    speedups: Path | None,
-    prometheus: str | None,
-    again: str,
-) -> FirstLookPage:
-    """Return the page about a cluster without MarketJobs.
+    files: Sequence[str],
+    use: Use = NOT_ASKED,
+    users_by: str | None = None,
+    shares: Shares | None = None,
+    speedups: Path | None = None,
+    prometheus: str | None = None,
+) -> FirstLook:
+    """Return what a cluster without MarketJobs has, and would have.
 
     Args:
         documents: Its objects.
+        files: Names of the files that they are in; none of a live cluster.
         use: What its pods use, as far as that is known.
         users_by: Who is a user; None for namespaces.
         shares: Source of users' shares; None for equal ones.
         speedups: File of parallel fractions; None for none.
         prometheus: URL of a Prometheus that knows what pods use; None for none.
-        again: Command line that makes the page.
 
     Raises:
         BadInput: The documents are not those of a cluster, or an option is wrong.
@@ -56,6 +59,38 @@ def first_look(
 
         use = replace(use, pods=Prometheus.at(prometheus).use_of_pods(), missing=())
     population = population_of(documents.objects, documents.written, rules, use)
+    found = outlook_of(population)
     options = {"--users-by": users_by, "--prometheus": prometheus}
-    given = "".join(f" {name} {value}" for name, value in options.items() if value)
-    return FirstLookPage(outlook_of(population), rules, f"{again}{given}", use.missing)
+    again = _again(files) + "".join(f" {name} {value}" for name, value in options.items() if value)
+    return FirstLook(
+        users_by=rules.users_by,
+        shares=rules.shares,
+        cores=population.cores,
+        nodes=len(population.nodes),
+        pods=len(population.pods),
+        fractions=found.fractions,
+        pods_with_known_use=sum(pod.used is not None for pod in population.pods),
+        users=found.users,
+        loans=found.loans,
+        jobs=found.jobs,
+        next=tuple(_next(again, found, rules.shares)),
+        notes=(*population.notes, *use.missing),
+    )
+
+
+def _again(files: Sequence[str]) -> str:
+    """Return the command line that looks again."""
+    command = " ".join(["walras what-if", *(f"-f {each}" for each in files)])
+    return f"kubectl get nodes,pods,ns -A -o yaml | {command}" if "-" in files else command
+
+
+def _next(again: str, found: Outlook, shares: Shares) -> Iterator[str]:
+    """Yield the three commands that come next."""
+    other = "requests" if shares == "equal" else "equal"
+    yield f"{again} --shares {other}    # other shares"
+    if found.fractions.known_jobs < len(found.jobs):
+        job = found.jobs[0]
+        yield f"{again} --speedups FILE    # lines such as {job.namespace}/{job.name}: 0.93"
+    else:
+        yield f"{again} -o json    # all users and jobs"
+    yield "helm install walras helm/walras -n walras-system --create-namespace    # only observes"

@@ -11,119 +11,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations, count, islice
 from math import comb
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from walras_cli.what_if.first_look.divisions import Market, fixed_quotas, plain_kubernetes, wanted
-from walras_view.documents import number
+from walras_view.first_look import (
+    NO_CHANGE,
+    STARVING,
+    Assumptions,
+    CoresOfJob,
+    CoresOfUser,
+    Gain,
+    JobOutlook,
+    Loan,
+    Range,
+    StarvingPods,
+    UserOutlook,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from walras.numerics.arrays import Bools, Floats, Integers
     from walras_cli.what_if.first_look.population import Population
-    from walras_cli.what_if.owners import Workload
 
 LEAST_FRACTION, USUAL_FRACTION, MOST_FRACTION = 0.5, 0.9, 0.99
-
-NO_CHANGE = 0.005
-"""Part of a speed, or cores, that are printed as nothing."""
-
-STARVING = 0.1
-"""Cores with less than which a pod that would use more hardly runs."""
-
-
-class Range(NamedTuple):
-    """The least and the most of a figure under all assumptions."""
-
-    least: float
-    most: float
-
-    @classmethod
-    def of(cls, values: Floats) -> Range:
-        """Return the range of some values."""
-        return cls(float(values.min()), float(values.max()))
-
-    @property
-    def middle(self) -> float:
-        """Half of the way from the least to the most."""
-        return (self.least + self.most) / 2
-
-    @property
-    def has_a_sign(self) -> bool:
-        """Whether it is not above 0 under some assumptions and below 0 under others."""
-        return self.least >= -NO_CHANGE or self.most <= NO_CHANGE
-
-    def document(self) -> dict[str, Any] | None:
-        """Return it for scripts; None if not even its sign is known."""
-        return {"least": number(self.least), "most": number(self.most)} if self.has_a_sign else None
-
-
-@dataclass(frozen=True, slots=True)
-class UserOutlook:
-    """What a user has today, and would have.
-
-    Attributes:
-        name: Its name.
-        part: Part of the cluster that its share is worth.
-        entitled: Cores that this part is.
-        pods: Number of its pods.
-        today: Cores of its pods on plain Kubernetes.
-        quotas: Cores of its pods under fixed quotas.
-        market: Cores of its pods in the market.
-        quotas_gain: Part by which fixed quotas speed its jobs up, compared with today.
-        market_gain: Part by which the market speeds its jobs up, compared with today.
-        starving_today: Pods that hardly run today.
-        starving_then: Pods that would hardly run in the market, at the worst.
-    """
-
-    name: str
-    part: float
-    entitled: float
-    pods: int
-    today: float
-    quotas: float
-    market: Range
-    quotas_gain: Range
-    market_gain: Range
-    starving_today: int
-    starving_then: int
-
-
-@dataclass(frozen=True, slots=True)
-class JobOutlook:
-    """What a job has today, and would have.
-
-    Attributes:
-        workload: The job.
-        user: Name of its user.
-        pods: Number of its pods.
-        requested: CPUs that they request.
-        today: Cores of its pods on plain Kubernetes.
-        market: Cores of its pods in the market.
-        gain: Part by which the market speeds its pods up, compared with today.
-        starving_today: Pods that hardly run today.
-        starving_then: Pods that would hardly run in the market, at the worst.
-    """
-
-    workload: Workload
-    user: str
-    pods: int
-    requested: float
-    today: float
-    market: Range
-    gain: Range
-    starving_today: int
-    starving_then: int
-
-
-class Loan(NamedTuple):
-    """Cores of a user's share of nodes that another user has."""
-
-    lender: str
-    borrower: str
-    cores: Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,22 +44,16 @@ class Outlook:
     """What a cluster has today, and would have.
 
     Attributes:
-        population: Its users and pods.
-        users: Outlook of each user, those with the most pods today first.
-        jobs: Outlook of each job, the largest change of cores first.
+        users: Outlook of each user, the largest change of cores first.
+        jobs: Outlook of each job, likewise.
         loans: Loans that are there under all assumptions, the largest first.
-        assumptions: Number of assumptions on parallel fractions.
-        known: Number of jobs whose parallel fraction is known.
-        use_known: Number of pods whose use is known.
+        fractions: Assumptions on parallel fractions.
     """
 
-    population: Population
     users: tuple[UserOutlook, ...]
     jobs: tuple[JobOutlook, ...]
     loans: tuple[Loan, ...]
-    assumptions: int
-    known: int
-    use_known: int
+    fractions: Assumptions
 
 
 def outlook_of(population: Population) -> Outlook:
@@ -161,22 +68,15 @@ def outlook_of(population: Population) -> Outlook:
     runs = _Runs(population, wants, np.array(fractions), today, quotas, held, users, jobs)
     known = {pod.job for pod in population.pods if pod.fraction is not None}
     return Outlook(
-        population,
-        tuple(sorted(map(runs.user, range(len(population.users))), key=_by_pods)),
+        tuple(sorted(map(runs.user, range(len(population.users))), key=_by_change)),
         tuple(sorted(map(runs.job, range(len(population.jobs))), key=_by_change)),
         runs.loans(),
-        len(fractions),
-        len(known),
-        sum(pod.used is not None for pod in population.pods),
+        Assumptions(LEAST_FRACTION, MOST_FRACTION, len(fractions), len(known)),
     )
 
 
-def _by_pods(user: UserOutlook) -> tuple[float, str]:
-    return -max(user.today, user.market.most), user.name
-
-
-def _by_change(job: JobOutlook) -> tuple[float, Workload]:
-    return -abs(job.market.middle - job.today), job.workload
+def _by_change(outlook: UserOutlook | JobOutlook) -> float:
+    return -abs(outlook.cores.market.middle - outlook.cores.today)
 
 
 def assumptions(population: Population) -> Iterator[Floats]:
@@ -230,36 +130,43 @@ class _Runs(NamedTuple):
         mine = self.users == number
         part = self.population.shares[number] / sum(self.population.shares)
         return UserOutlook(
-            self.population.users[number],
-            part,
-            part * self.population.cores,
-            int(mine.sum()),
-            float(self.today[mine].sum()),
-            float(self.quotas[mine].sum()),
-            Range.of(self.held[:, mine].sum(axis=1)),
-            self._gain(self.quotas[None, :], mine),
-            self._gain(self.held, mine),
-            *self._starving(mine),
+            name=self.population.users[number],
+            part=part,
+            entitled=part * self.population.cores,
+            pods=int(mine.sum()),
+            cores=CoresOfUser(
+                float(self.today[mine].sum()),
+                float(self.quotas[mine].sum()),
+                _range(self.held[:, mine].sum(axis=1)),
+            ),
+            gain=Gain(self._gain(self.quotas[None, :], mine), self._gain(self.held, mine)),
+            starving_pods=self._starving(mine),
         )
 
     def job(self, number: int) -> JobOutlook:
         mine = self.jobs == number
         pods = [self.population.pods[each] for each in np.flatnonzero(mine)]
+        made = self.population.jobs[number]
         return JobOutlook(
-            self.population.jobs[number],
-            self.population.users[pods[0].user],
-            len(pods),
-            sum(pod.request for pod in pods),
-            float(self.today[mine].sum()),
-            Range.of(self.held[:, mine].sum(axis=1)),
-            self._gain(self.held, mine),
-            *self._starving(mine),
+            namespace=made.namespace,
+            kind=made.kind,
+            name=made.name,
+            user=self.population.users[pods[0].user],
+            pods=len(pods),
+            requested=sum(pod.request for pod in pods),
+            cores=CoresOfJob(float(self.today[mine].sum()), _range(self.held[:, mine].sum(axis=1))),
+            gain=self._gain(self.held, mine),
+            starving_pods=self._starving(mine),
         )
 
-    def _gain(self, cores: Floats, mine: Bools) -> Range:
-        """Return the part by which pods' mean speedup is above that of today."""
+    def _gain(self, cores: Floats, mine: Bools) -> Range | None:
+        """Return the part by which pods' mean speedup is above that of today.
+
+        None if it is above 0 under some assumptions and below 0 under others.
+        """
         then, now = (self._speed(each, mine) for each in (cores, self.today[None, :]))
-        return Range.of(np.divide(then, now, out=np.ones_like(then), where=now > 0) - 1)
+        gain = _range(np.divide(then, now, out=np.ones_like(then), where=now > 0) - 1)
+        return gain if gain.least >= -NO_CHANGE or gain.most <= NO_CHANGE else None
 
     def _speed(self, cores: Floats, mine: Bools) -> Floats:
         """Return the mean speedup of pods by assumption: Amdahl's, and below a core its part."""
@@ -267,11 +174,10 @@ class _Runs(NamedTuple):
         x = np.broadcast_to(x, f.shape)
         return np.asarray(np.where(x < 1, x, x / (f + (1 - f) * x)).mean(axis=1))
 
-    def _starving(self, mine: Bools) -> tuple[int, int]:
-        """Return how many pods hardly run today, and how many in the market at the worst."""
+    def _starving(self, mine: Bools) -> StarvingPods:
         least = np.minimum(STARVING, self.wants[mine]) * (1 - 1e-9)
         today = int((self.today[mine] < least).sum())
-        return today, int((self.held[:, mine] < least).sum(axis=1).max())
+        return StarvingPods(today, int((self.held[:, mine] < least).sum(axis=1).max()))
 
     def loans(self) -> tuple[Loan, ...]:
         """Return what users have of others' shares of nodes."""
@@ -298,3 +204,7 @@ class _Runs(NamedTuple):
         return tuple(
             sorted(found, key=lambda each: (-each.cores.middle, each.lender, each.borrower))
         )
+
+
+def _range(values: Floats) -> Range:
+    return Range(float(values.min()), float(values.max()))

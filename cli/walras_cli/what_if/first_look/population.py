@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from walras_api.assembly import Objects
     from walras_api.cluster import NodeObject, Pod
     from walras_view.facts import Use, Used
-
-Shares = Literal["equal", "requests", "quota"]
-"""Sources of users' shares."""
+    from walras_view.first_look import Shares
 
 Quality = Literal["Guaranteed", "Burstable", "BestEffort"]
 
@@ -140,7 +138,7 @@ def population_of(
     nodes = [node for node in nodes if node.name not in tainted]
     if tainted:
         notes.append(
-            f"nodes with taints and without pods of users, which are left out: {len(tainted)}"
+            f"nodes that are left out, as they are tainted and run no pod of users: {len(tainted)}"
         )
     number = {node.name: each for each, node in enumerate(nodes)}
     naming = _Naming(rules.users_by, documents)
@@ -217,9 +215,9 @@ def _is_kept(node: NodeObject) -> bool:
 
 def _left_out(left: Counter[str]) -> list[str]:
     said = {
-        "outside": "pods of DaemonSets, nodes and namespaces of the system, which keep requests",
+        "outside": "pods of the system and of DaemonSets, which keep what they request",
         "waiting": "pods that wait for a node, which are left out",
-        "elsewhere": "pods on nodes that are left out",
+        "elsewhere": "pods on nodes that are left out, which count nowhere",
     }
     return [f"{text}: {left[each]}" for each, text in said.items() if left[each]]
 
