@@ -10,60 +10,98 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from walras_api.fields import WrittenNumber
 from walras_service.yaml_documents import YamlError, documents_in
 
-_HEAD = "apiVersion: v1\nitems:\n"
-_TAIL = re.compile(r"^kind: List\nmetadata:(?: \{\}\n|\n(?:  [^\n]*\n)*)\Z", re.MULTILINE)
-_BEGIN = re.compile(r"\S")
-_BETWEEN = re.compile(r"^---\n", re.MULTILINE)
-_ITEM = re.compile(r"^(?=- )", re.MULTILINE)
-_OF_KUBERNETES = "- apiVersion: v1\n"
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-_UNREAD = frozenset(
-    {
-        # of all objects
-        "kubectl.kubernetes.io/last-applied-configuration",
-        "managedFields",
-        # of pods
-        "args",
-        "command",
-        "configMap",
-        "downwardAPI",
-        "emptyDir",
-        "env",
-        "envFrom",
-        "hostPath",
-        "imagePullSecrets",
-        "lastState",
-        "lifecycle",
-        "livenessProbe",
-        "projected",
-        "readinessProbe",
-        "secret",
-        "securityContext",
-        "startupProbe",
-        "state",
-        "volumeMounts",
-        # of nodes
-        "addresses",
-        "images",
-        "nodeInfo",
-        "volumesAttached",
-        "volumesInUse",
-    }
+_HEAD = "apiVersion: v1\nitems:\n- "
+_LAST = "\nkind: List\nmetadata:"
+_TAIL = re.compile(r"(?: \{\}\n|\n(?:  [^\n]*\n)*)")
+_BEGIN = re.compile(r"\S")
+
+_POD = "apiVersion: v1\n  kind: Pod\n"
+_NODE = "apiVersion: v1\n  kind: Node\n"
+_OF_KUBERNETES = "apiVersion: v1\n"
+_SPEC = "\n  spec:\n"
+
+_UNREAD_METADATA = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
+_UNREAD_OF_NODES = (
+    "addresses",
+    "capacity",
+    "daemonEndpoints",
+    "images",
+    "nodeInfo",
+    "volumesAttached",
+    "volumesInUse",
 )
-"""Keys whose values nobody reads, wherever they stand in a Node, a Pod or a Namespace."""
+_UNREAD_OF_PODS = (
+    "args",
+    "automountServiceAccountToken",
+    "command",
+    "containerID",
+    "dnsConfig",
+    "dnsPolicy",
+    "enableServiceLinks",
+    "env",
+    "envFrom",
+    "ephemeralContainers",
+    "hostAliases",
+    "hostIP",
+    "hostIPs",
+    "image",
+    "imageID",
+    "imagePullPolicy",
+    "imagePullSecrets",
+    "lastState",
+    "lifecycle",
+    "livenessProbe",
+    "podIPs",
+    "preemptionPolicy",
+    "priority",
+    "readinessGates",
+    "readinessProbe",
+    "ready",
+    "restartCount",
+    "securityContext",
+    "serviceAccount",
+    "serviceAccountName",
+    "started",
+    "startupProbe",
+    "state",
+    "terminationGracePeriodSeconds",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "volumeDevices",
+    "volumeMounts",
+)
+_UNREAD_UNLESS = {
+    "hostPort:": ("ports",),
+    "PodResize": ("conditions",),
+}
+"""Keys of a pod that nobody reads unless a text is in it."""
+
+_UNREAD_IF_PLACED = (
+    "affinity",
+    "nodeSelector",
+    "resourceClaims",
+    "schedulerName",
+    "tolerations",
+    "topologySpreadConstraints",
+    "volumes",
+)
+"""Keys of the spec of a pod that nobody reads once it has a node."""
 
 _KEY = re.compile(r"([A-Za-z_.][\w./-]*):(?: (.*))?$")
 _PLAIN = re.compile(r"[A-Za-z/][\w./@+=-]*(?:[ :,][\w./@+=()-]+)*")
 _LIKE_NUMBERS = re.compile(
     r"[1-9][0-9]*(?:m|k|[KMGTP]i?)|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    r"|[0-9]+(?:\.[0-9]+){3}"
+    r"|[0-9]+(?:\.[0-9]+){3}|[0-9]+[acdf][0-9a-f]*"
 )
-"""Quantities, UIDs and addresses, which no parser takes for numbers."""
+"""Quantities, UIDs, addresses and digests, which no parser takes for numbers."""
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
 _SINGLE = re.compile(r"'([^']*)'")
 _DOUBLE = re.compile(r'"([^"\\]*)"')
@@ -71,6 +109,32 @@ _OF_OTHER_FORMS = frozenset("'\"|>{[&*!%@`#?-,]}")
 """First characters of texts that may go on in the next line, or are no plain text."""
 
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
+
+
+@lru_cache
+def _without(keys: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return what removes keys with their values from lines, as patterns and what replaces them.
+
+    Below a key are the lines that are indented more, and entries of a list that are as much.
+    """
+    key = f"(?:{_alternatives(keys)}):.*+"
+    below, below_dash = (rf"(?:\n{each}(?: |- ).*+|\n(?=\n))*+" for each in (r"\1", r"\1  "))
+    return (
+        (re.compile(rf"\n( +){key}{below}"), ""),
+        (re.compile(rf"\n( +)- {key}{below_dash}\n\1  (?=\S)"), r"\n\1- "),
+    )
+
+
+def _alternatives(words: Iterable[str]) -> str:
+    """Return a pattern of words, a letter after the other, which is matched fast."""
+    rests: dict[str, list[str]] = {}
+    for word in words:
+        rests.setdefault(word[:1], []).append(word[1:])
+    found = [
+        re.escape(first) + (f"(?:{_alternatives(rest)})" if any(rest) else "")
+        for first, rest in rests.items()
+    ]
+    return "|".join(sorted(found, key=len, reverse=True))
 
 
 class _OtherFormError(Exception):
@@ -92,12 +156,13 @@ def printed_by_kubectl(text: str) -> list[Any] | None:
 
 def _lists(text: str) -> list[Any] | None:
     lists = []
-    for part in _BETWEEN.split(text):
-        tail = _TAIL.search(part)
-        if not part.startswith(_HEAD) or tail is None:
+    for part in text.removeprefix("---\n").split("\n---\n"):
+        end = part.rfind(_LAST)
+        if not part.startswith(_HEAD) or end < 0:
             return None
-        chunks = _ITEM.split(part[len(_HEAD) : tail.start()])[1:]
-        items = [_item(each) for each in chunks]
+        if not _TAIL.fullmatch(f"{part[end + len(_LAST) :].rstrip()}\n"):
+            return None
+        items = [_item(each) for each in part[len(_HEAD) : end].split("\n- ")]
         lists.append({"apiVersion": "v1", "kind": "List", "items": items})
     return lists
 
@@ -127,8 +192,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _item(chunk: str) -> Any:
+    """Read an object, given without the dash of the list, and without its last end of a line."""
     if chunk.startswith(_OF_KUBERNETES):
-        lines = _Lines(chunk)
+        lines = _Lines(f"  {_what_is_read(chunk)}")
         try:
             found = lines.mapping(2)
         except _OtherFormError:
@@ -136,10 +202,30 @@ def _item(chunk: str) -> Any:
         else:
             if lines.at == len(lines.lines) - 1:
                 return found
-    documents = documents_in(chunk)
+    documents = documents_in(f"- {chunk}\n")
     if len(documents) != 1 or not isinstance(documents[0], list) or len(documents[0]) != 1:
         raise YamlError("is not one entry of a list")
     return documents[0][0]
+
+
+def _what_is_read(chunk: str) -> str:
+    """Return the lines of an object without those that nobody reads."""
+    unread: tuple[str, ...] = ()
+    if chunk.startswith(_NODE):
+        unread = _UNREAD_OF_NODES
+    elif chunk.startswith(_POD):
+        unread = _UNREAD_OF_PODS
+        for text, keys in _UNREAD_UNLESS.items():
+            unread += keys if text not in chunk else ()
+        unread += _UNREAD_IF_PLACED if "\n    nodeName: " in chunk else ()
+    # Labels and annotations may have any names, and stand before the spec.
+    metadata, spec, rest = chunk.partition(_SPEC)
+    for pattern, instead in _without(_UNREAD_METADATA):
+        metadata = pattern.sub(instead, metadata)
+    rest = f"{spec}{rest}"
+    for pattern, instead in _without(unread) if unread else ():
+        rest = pattern.sub(instead, rest)
+    return f"{metadata}{rest}"
 
 
 class _Lines:
@@ -161,9 +247,7 @@ class _Lines:
                 raise _OtherFormError
             key, rest = match.groups()
             self.at += 1
-            if key in _UNREAD:
-                self._skip(column)
-            elif rest is None:
+            if rest is None:
                 found[key] = self._below(column)
             else:
                 found[key] = {} if rest == "{}" else [] if rest == "[]" else _scalar(rest)
@@ -172,10 +256,6 @@ class _Lines:
                 return found
             if depth > column:
                 raise _OtherFormError
-
-    def _skip(self, column: int) -> None:
-        while self._is_below(column) or (not self.lines[self.at] and self.depths[self.at] == 0):
-            self.at += 1
 
     def _is_below(self, column: int) -> bool:
         depth = self.depths[self.at]

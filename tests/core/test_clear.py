@@ -15,8 +15,16 @@ from hypothesis import strategies as st
 
 from examples import examples
 from walras.analysis.forecast import expected_speedup
-from walras.clearing import clear
-from walras.market.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
+from walras.clearing import clear, cores_held
+from walras.market.snapshot import (
+    CoreMechanism,
+    Entitlement,
+    Job,
+    Node,
+    Policy,
+    Snapshot,
+    identity,
+)
 from walras.speedup.amdahls_law import FIRST_CORE
 
 if TYPE_CHECKING:
@@ -131,6 +139,12 @@ def test_every_job_is_granted_or_refused_once(snapshot: Snapshot, policy: Policy
     assert sorted(granted + refused) == sorted(wanted)
     assert granted == [each for each in wanted if each in set(granted)]
     assert [node.name for node in plan.nodes] == [node.name for node in snapshot.nodes]
+
+
+@given(snapshots(), policies)
+def test_cores_that_are_held_need_no_explanation(snapshot: Snapshot, policy: Policy) -> None:
+    grants = clear(snapshot, policy).grants
+    assert cores_held(snapshot, policy) == {identity(grant): grant.held for grant in grants}
 
 
 @given(snapshots(), policies)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras.clearing import clear
-from walras.market.snapshot import Entitlement, Job, Snapshot
+from walras.clearing import cores_held
+from walras.market.snapshot import Entitlement, Job, Snapshot, identity
 from walras.numerics.segments import group
 from walras.numerics.water_filling import water_fill
 from walras_api.assembly import policy_of
@@ -162,6 +162,5 @@ class Market:
             )
             for pod, fraction in zip(of.pods, fractions.tolist(), strict=True)
         )
-        plan = clear(Snapshot(self._entitlements, of.nodes, jobs), self._policy)
-        held = {(grant.namespace, grant.pod): grant.held for grant in plan.grants}
-        return np.array([held.get((pod.namespace, pod.name), 0.0) for pod in of.pods])
+        held = cores_held(Snapshot(self._entitlements, of.nodes, jobs), self._policy)
+        return np.array([held.get(identity(job), 0.0) for job in jobs])
