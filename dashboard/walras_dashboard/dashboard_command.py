@@ -75,7 +75,7 @@ def dashboard(
     Prints one URL and serves it until Ctrl-C. The URL has a token, so that no other user of this
     machine can open it. The page shows what your kubeconfig may see, follows the cluster as it
     changes, and writes nothing to it. With -f, it shows a cluster in files, as `walras what-if -f`
-    reads them.
+    reads them; of one without Walras, what it would have.
 
     History comes from Prometheus if you name it; otherwise from the operator, if you have the right
     to get ConfigMaps in its namespace; otherwise it begins when you start this command.

@@ -22,7 +22,9 @@ from walras_api.node_allocation import NodeAllocation, NodeAllocationStatus
 from walras_api.parse import ResourceError, parse_allocation, parse_object
 from walras_cli.documents import InputError, read
 from walras_cli.local import course
-from walras_cli.what_if.documents import default_market, sorted_by_kind
+from walras_cli.what_if.changes import with_jobs_of_labels
+from walras_cli.what_if.documents import Sorting, default_market, sorted_by_kind
+from walras_cli.what_if.first_look.look import first_look
 from walras_dashboard.samples import FIELDS, FigureSample
 from walras_dashboard.state import MarketState, Moved, Origin
 from walras_operator.decide.decision import decide
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
 
     from walras_api.cluster import Pod
     from walras_cli.documents import Located
+    from walras_cli.what_if.documents import Documents
     from walras_dashboard.samples import Kind
     from walras_operator.decide.world import Writes
+    from walras_view.first_look import FirstLook
 
 Document = dict[str, Any]
 
@@ -67,11 +71,12 @@ class Dump:
         Raises:
             BadInput: They cannot be read, or used.
         """
+        sorting = Sorting(_parsed)
         try:
-            located = read(files, _parsed)
+            located = read(files, sorting.parsed)
         except InputError as error:
             raise BadInput(*error.problems) from error
-        return dump_of(located, ", ".join(map(str, files)), datetime.now(UTC))
+        return dump_of(located, tuple(map(str, files)), datetime.now(UTC), tuple(sorting.written))
 
     def state(self) -> MarketState:
         """Return what is in the files."""
@@ -103,13 +108,19 @@ def _parsed(document: object) -> object:
     return parse_object(document)
 
 
-def dump_of(located: Sequence[Located[Any]], names: str, now: datetime) -> Dump:
+def dump_of(
+    located: Sequence[Located[Any]],
+    files: Sequence[str],
+    now: datetime,
+    written: Sequence[Mapping[str, Any]] = (),
+) -> Dump:
     """Make a state of documents.
 
     Args:
         located: The documents.
-        names: Names of their files.
+        files: Names of their files.
         now: Time of the state.
+        written: These documents and those of kinds that are not used, which tell who owns what.
 
     Raises:
         BadInput: They are not those of a cluster.
@@ -117,11 +128,10 @@ def dump_of(located: Sequence[Located[Any]], names: str, now: datetime) -> Dump:
     found = [each.resource for each in located]
     documents = sorted_by_kind(found)
     objects = replace(documents.objects, pods=[_with_uid(each) for each in documents.objects.pods])
+    names = ", ".join(files)
+    look = None
     if not objects.entitlements and not objects.jobs:
-        raise BadInput(
-            f"{names}: contains neither Entitlements nor MarketJobs; make the file by "
-            f"`kubectl get ent,mj,sp,mkt,na,nodes,pods,ns -A -o yaml`"
-        )
+        look = _first_look(replace(documents, written=tuple(written)), files, names)
     allocations = {each.metadata.name: each for each in found if isinstance(each, NodeAllocation)}
     world = World(
         now=rfc3339(now),
@@ -134,18 +144,33 @@ def dump_of(located: Sequence[Located[Any]], names: str, now: datetime) -> Dump:
     shown = now if run is None else datetime.fromtimestamp(run.shown, UTC)
     plain = [dict(each.document) for each in located]
     decided = any(each.get("kind") in _DECIDED and each.get("status") for each in plain)
-    notes: tuple[str, ...] = ()
-    if not decided:
+    notes: tuple[str, ...] = () if look is None else look.notes
+    if look is None and not decided:
         plain, notes = with_statuses(plain, decide(world).writes()), (DERIVED,)
     state = MarketState(
         origin=Origin(_kind(objects.nodes), names, live=False),
         facts=replace(facts_in(plain), now=shown),
         profiles={(each.metadata.namespace, each.metadata.name): each for each in objects.profiles},
         notes=notes,
+        look=look,
         course=() if run is None else tuple(map(_sample, run.samples)),
         events=() if run is None else tuple(map(_event, reversed(run.events))),
     )
     return Dump(state, world)
+
+
+def _first_look(documents: Documents, files: Sequence[str], names: str) -> FirstLook:
+    """Return what a cluster that has never heard of Walras would have.
+
+    Raises:
+        BadInput: It has no nodes, or has heard of Walras, so that something is missing.
+    """
+    if not documents.objects.nodes or with_jobs_of_labels(documents).jobs:
+        raise BadInput(
+            f"{names}: contains neither Entitlements nor MarketJobs; make the file by "
+            f"`kubectl get ent,mj,sp,mkt,na,nodes,pods,ns -A -o yaml`"
+        )
+    return first_look(documents, files)
 
 
 def _sample(of: course.CourseSample) -> FigureSample:

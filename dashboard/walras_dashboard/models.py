@@ -21,6 +21,7 @@ from walras_view.explain.job import JobExplanation
 from walras_view.explain.node import Holder, Supply
 from walras_view.explain.short_pods import ShortPod
 from walras_view.explain.user import Quantum
+from walras_view.first_look import UserOutlook
 from walras_view.rows.jobs import JobRow
 from walras_view.rows.nodes import NodeRow
 from walras_view.rows.users import UserRow
@@ -128,6 +129,26 @@ class ShortPods(ApiModel):
     first: list[ShortPod]
 
 
+class WithoutWalras(ApiModel):
+    """What a cluster that has never heard of Walras has, and would have of it.
+
+    Attributes:
+        result: What there is to divide, and what Walras would change, in sentences.
+        users: Namespaces as users, the largest change of cores first.
+        columns: What the figures of users mean, in sentences.
+        loans: Largest loans, in sentences.
+        changes: Jobs that change most, in sentences.
+        next: Commands that come next.
+    """
+
+    result: list[str]
+    users: tuple[UserOutlook, ...]
+    columns: list[str]
+    loans: list[str]
+    changes: list[str]
+    next: tuple[str, ...]
+
+
 class Overview(ApiModel):
     """The whole cluster except its jobs, which ``/jobs`` lists.
 
@@ -152,6 +173,7 @@ class Overview(ApiModel):
         short: Pods that starve or hold less than they requested.
         changes: Last changes, newest first.
         predictions: How good predictions of each kind were that came true, a sentence each.
+        without_walras: What the cluster would have; null of one that has heard of Walras.
     """
 
     time: str
@@ -174,6 +196,7 @@ class Overview(ApiModel):
     short: ShortPods
     changes: list[Moved]
     predictions: list[str]
+    without_walras: WithoutWalras | None
 
 
 class JobPage(ApiModel):

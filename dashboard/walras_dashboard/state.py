@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from walras_api.speedup_profile import SpeedupProfile
     from walras_dashboard.samples import FigureSample
+    from walras_view.first_look import FirstLook
 
 ProfileKey = tuple[str, str]
 
@@ -56,6 +57,7 @@ class MarketState:
         profiles: SpeedupProfiles by namespace and name, as far as they can be read.
         moved: Last changes of CPUs by node, newest first.
         notes: Lines about figures that are left out, besides those of the facts.
+        look: What a cluster that has never heard of Walras would have; None of one that has.
         course: Figures over the time that a file has recorded; empty if it has recorded none.
         events: Last events that a file has recorded, newest first.
     """
@@ -66,5 +68,6 @@ class MarketState:
     profiles: Mapping[ProfileKey, SpeedupProfile] = field(default_factory=dict)
     moved: Mapping[str, tuple[Moved, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    look: FirstLook | None = None
     course: tuple[FigureSample, ...] = ()
     events: tuple[Moved, ...] = ()

@@ -36,6 +36,7 @@ from walras_dashboard.models import (
     ShortPods,
     Totals,
     UserDetail,
+    WithoutWalras,
 )
 from walras_dashboard.rows import loans_of, memory_for_pods, node_summary, user_summary
 from walras_dashboard.topology import Ownership
@@ -52,6 +53,13 @@ from walras_view.notes import EPOCHS, headline_of, remarks_of, waiting_in_queues
 from walras_view.rows.jobs import JobRow, job_row
 from walras_view.rows.nodes import node_row, prices_of
 from walras_view.rows.users import user_rows
+from walras_view.sentences.first_look import (
+    change_sentences,
+    cluster_sentence,
+    loan_sentences,
+    meaning_of_columns,
+    result_sentences,
+)
 from walras_view.sentences.job import auction_weights, one_more_sentences
 from walras_view.sentences.pools import prediction_sentence
 from walras_view.sentences.user import account_rows, user_sentences
@@ -68,6 +76,7 @@ if TYPE_CHECKING:
     from walras_view.explain.short_pods import ShortPod
     from walras_view.explain.user import Quantum
     from walras_view.facts import Facts
+    from walras_view.first_look import FirstLook
     from walras_view.rows.nodes import NodeRow
     from walras_view.rows.users import UserRow
 
@@ -188,7 +197,7 @@ class Views:
             source=self.state.origin,
             namespace=facts.namespace,
             notes=self.notes,
-            warnings=list(warnings_of(facts)),
+            warnings=list(warnings_of(facts)) if self.state.look is None else [],
             headline=headline_of(facts),
             mechanism=_known(cores.get("mechanism"), CoresPolicy().mechanism),
             memory_mechanism=(market and market.status.memory_mechanism) or "",
@@ -205,6 +214,7 @@ class Views:
             predictions=[]
             if market is None
             else [prediction_sentence(each) for each in explain_predictions(market.status)],
+            without_walras=None if self.state.look is None else _without_walras(self.state.look),
         )
 
     @cached_property
@@ -416,6 +426,17 @@ class Views:
             )
             for each in holders
         ]
+
+
+def _without_walras(look: FirstLook) -> WithoutWalras:
+    return WithoutWalras(
+        result=[cluster_sentence(look), *result_sentences(look)],
+        users=look.users,
+        columns=list(meaning_of_columns(look)),
+        loans=list(loan_sentences(look)),
+        changes=change_sentences(look),
+        next=look.next,
+    )
 
 
 def _known(given: object, default: str) -> str:

@@ -28,7 +28,7 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 def decided(path: Path = EXAMPLE) -> list[dict[str, Any]]:
     """Return the documents of an example with the statuses that an operator would write."""
     located = read([path], _parsed)
-    dump = dump_of(located, path.name, NOW)
+    dump = dump_of(located, [path.name], NOW)
     documents = [dict(each.document) for each in located]
     return with_statuses(documents, decide(dump.world()))
 

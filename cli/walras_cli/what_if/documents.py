@@ -15,7 +15,7 @@ from walras_cli.documents import InputError, read
 from walras_service.failures import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -56,7 +56,7 @@ def documents_of(files: Iterable[Path]) -> Documents:
     Raises:
         BadInput: they cannot be read, or used.
     """
-    sorting = _Sorting()
+    sorting = Sorting()
     try:
         found = [each.resource for each in read(files, sorting.parsed)]
     except InputError as error:
@@ -66,7 +66,7 @@ def documents_of(files: Iterable[Path]) -> Documents:
 
 def documents_from(written: Iterable[Mapping[str, Any]]) -> Documents:
     """Sort the documents that an API server gave by kind; it counts those that are not valid."""
-    sorting = _Sorting()
+    sorting = Sorting()
     found = []
     for each in written:
         try:
@@ -76,25 +76,34 @@ def documents_from(written: Iterable[Mapping[str, Any]]) -> Documents:
     return sorting.documents([each for each in found if each is not None])
 
 
-class _Sorting:
-    """Parses documents one by one, and keeps them all."""
+class Sorting:
+    """Parses documents one by one, and keeps them all.
 
-    def __init__(self) -> None:
+    Args:
+        parse: Returns what a document says; None of a kind that is not used.
+
+    Attributes:
+        ignored: Number of objects of each kind that is not used.
+        written: All documents.
+    """
+
+    def __init__(self, parse: Callable[[object], object] = parse_object) -> None:
         self.ignored: Counter[str] = Counter()
-        self._written: list[Mapping[str, Any]] = []
+        self.written: list[Mapping[str, Any]] = []
+        self._parse = parse
 
     def parsed(self, document: object) -> object:
         """Return an object; None of a kind, or a workload without a label, that is not used."""
         head = document if isinstance(document, dict) else {}
-        self._written.append(head)
+        self.written.append(head)
         kind = str(head.get("kind"))
-        found = None if _is_unlabelled_workload(head) else parse_object(document)
+        found = None if _is_unlabelled_workload(head) else self._parse(document)
         self.ignored[kind] += found is None
         return found
 
     def documents(self, found: Sequence[object]) -> Documents:
         """Return what was found with everything that was written."""
-        return replace(sorted_by_kind(found), ignored=self.ignored, written=tuple(self._written))
+        return replace(sorted_by_kind(found), ignored=self.ignored, written=tuple(self.written))
 
 
 def _is_unlabelled_workload(document: Mapping[str, Any]) -> bool:

@@ -31,6 +31,7 @@ import { Time } from "./views/time";
 import { UserView } from "./views/user";
 import { Users } from "./views/users";
 import { WhatIfView } from "./views/what-if";
+import { WithoutWalrasView } from "./views/without-walras";
 
 /** Changes that come faster than this are shown together. */
 const TOGETHER = 400;
@@ -162,7 +163,7 @@ function Frame({ live, shown, children }: { live: Live; children: ComponentChild
             {children}
           </div>
         </header>
-        <Navigation route={route} />
+        <Navigation route={route} views={overview?.withoutWalras == null ? VIEWS : WITHOUT} />
         <main id="main" tabIndex={-1} data-route={route.hash}>
           <div class="messages" role="status" aria-live="polite">
             <Lost connection={live.connection} overview={overview} />
@@ -220,6 +221,8 @@ function skip(event: Event): void {
 }
 
 function View({ route, overview }: { route: Route; overview: Overview }) {
+  if (overview.withoutWalras !== null)
+    return <WithoutWalrasView found={overview.withoutWalras} />;
   const [first, second] = route.names;
   switch (route.view) {
     case "cluster":
@@ -261,11 +264,14 @@ const VIEWS: [string, string][] = [
   ["what-if", "What if"],
 ];
 
-function Navigation({ route }: { route: Route }) {
+/** Without a market, nobody has anything that the other views could show. */
+const WITHOUT = VIEWS.slice(0, 1);
+
+function Navigation({ route, views }: { route: Route; views: typeof VIEWS }) {
   return (
     <nav class="views" aria-label="Views">
       <ul>
-        {VIEWS.map(([view, title]) => (
+        {views.map(([view, title]) => (
           <li key={view}>
             <a href={link(view)} aria-current={route.view === view ? "page" : undefined}>
               {title}

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from walras_view.first_look import FirstLook, JobOutlook, Loan, Range
 
-MOST_USERS = 8
 MOST_LOANS = 3
 MOST_CHANGES = 10
 
@@ -58,8 +57,6 @@ def result_sentences(look: FirstLook) -> Iterator[str]:
 
 def meaning_of_columns(look: FirstLook) -> Iterator[str]:
     """Yield what the columns of users are about, and what is assumed."""
-    if len(look.users) > MOST_USERS:
-        yield f"and {len(look.users) - MOST_USERS} more; -o json has them all"
     yield "today: plain Kubernetes, by requests; quotas: fixed shares of nodes; Walras: the market."
     known = look.pods_with_known_use
     measured = (

@@ -11,7 +11,6 @@ from walras_cli.narrow_table import NarrowTable
 from walras_cli.output import RULED_STYLE
 from walras_view.documents import plain
 from walras_view.sentences.first_look import (
-    MOST_USERS,
     change_sentences,
     cluster_sentence,
     loan_sentences,
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from walras_view.first_look import FirstLook
+
+MOST_USERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,12 @@ class FirstLookPage:
     def render(self, *, wide: bool) -> list[RenderableType]:  # noqa: ARG002 - one screen is enough
         """Return the most of it that fits on a screen."""
         look = self.look
+        hidden = len(look.users) - MOST_USERS
         changes = [f"- {each}" for each in change_sentences(look)]
         return [
             *map(Text, (cluster_sentence(look), *result_sentences(look))),
             self._users(),
+            *map(Text, [f"and {hidden} more; -o json has them all"] if hidden > 0 else []),
             *map(Text, (*meaning_of_columns(look), *loan_sentences(look), "")),
             Text("The largest changes", style="bold"),
             *map(Text, changes or ["No job would have other cores than today."]),
