@@ -1,9 +1,10 @@
 """Make what a release of Walras consists of, or push it to a registry.
 
     python tools/release.py cut 0.2.0       set the version, and cut the section of CHANGELOG.md
-    python tools/release.py make            wheel, images, chart, SBOMs, checksums and notes
+    python tools/release.py make            wheel, plugin, images, chart, SBOMs, checksums, notes
     python tools/release.py push REGISTRY   push images and chart, for this machine's architecture
     python tools/release.py index REGISTRY ARCHITECTURE...   join pushed images in one index each
+    python tools/release.py krew REPOSITORY ARCHIVE...   write walras.yaml, the plugin's manifest
 
 All files are in build/release; `index` adds images.txt, with the digest of each image, to sign, and
 digests.yaml, values of the chart that pin these. To push takes PyYAML alone, so that it can be done
@@ -25,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
+from krew import PROGRAM, manifest, pack
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "build" / "release"
@@ -50,6 +52,9 @@ def main() -> None:
     index = commands.add_parser("index")
     index.add_argument("registry")
     index.add_argument("architectures", nargs="+")
+    plugin = commands.add_parser("krew")
+    plugin.add_argument("repository", help="URL of the repository on GitHub")
+    plugin.add_argument("archives", nargs="+", type=Path, help="archives of all architectures")
     options = parser.parse_args()
     if options.command == "cut":
         cut(options.version)
@@ -57,6 +62,9 @@ def main() -> None:
         make(options.registry, options.base)
     elif options.command == "push":
         push(options.registry)
+    elif options.command == "krew":
+        OUT.mkdir(parents=True, exist_ok=True)
+        (OUT / "walras.yaml").write_text(manifest(options.repository, options.archives))
     else:
         join(options.registry, options.architectures)
 
@@ -104,6 +112,8 @@ def make(registry: str, base: str) -> None:
         archive.rename(OUT / f"walras-{target}-{version}-{architecture()}.tar")
         wheels = [wheel, *sorted((WHEELS / target).glob("*.whl"))]
         write_sbom(OUT, f"walras-{target}", version, architecture(), wheels)
+    plugin = OUT / f"{PROGRAM}-{version}-linux-{architecture()}.tar.gz"
+    pack(plugin, [wheel, *sorted((WHEELS / "dashboard").glob("*.whl"))], ROOT / "LICENSE")
     write_sbom(OUT, "walras", version, architecture(), [wheel])
     package_chart(registry)
     files = sorted(each for each in OUT.iterdir() if each.is_file())

@@ -9,7 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
+import zipfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+krew = import_module("krew")
+sys.path.pop(0)
 OUT = ROOT / "build" / "release"
 REGISTRY = os.environ.get("WALRAS_REGISTRY", "")
 
@@ -35,7 +40,7 @@ def release(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """The files that a version is in, with a change that no version has yet."""
-    for name in (*FILES, "tools/release.py"):
+    for name in (*FILES, "tools/release.py", "tools/krew.py"):
         target = tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target)
@@ -96,7 +101,97 @@ def made() -> str:
     ):
         done = release(ROOT, *arguments)
         assert done.returncode == 0, done.stderr
+    plugins = map(str, OUT.glob("kubectl-walras-*.tar.gz"))
+    done = release(ROOT, "krew", "https://github.com/walras/walras", *plugins)
+    assert done.returncode == 0, done.stderr
     return str(yaml.safe_load((ROOT / "helm/walras/Chart.yaml").read_text())["version"])
+
+
+PACKAGES = re.findall(r'"([\w-]+)/(walras\w*)"', (ROOT / "pyproject.toml").read_text())
+
+
+def installed_as_krew_does(manifest: dict[str, Any], archives: Path, store: Path) -> Path:
+    """Unpack this machine's archive, and link its program in a folder of programs."""
+    amd64 = {"matchLabels": {"os": "linux", "arch": "amd64"}}
+    (platform,) = [each for each in manifest["spec"]["platforms"] if each["selector"] == amd64]
+    archive = archives / platform["uri"].rpartition("/")[2]
+    assert hashlib.sha256(archive.read_bytes()).hexdigest() == platform["sha256"]
+    with tarfile.open(archive) as opened:
+        opened.extractall(store / "walras", filter="data")
+    (store / "bin").mkdir()
+    program = store / "bin" / "kubectl-walras"
+    program.symlink_to(store / "walras" / platform["bin"])
+    return program
+
+
+@pytest.mark.system
+def test_the_plugin_of_kubectl_is_what_its_manifest_names(tmp_path: Path) -> None:
+    """The wheel has Walras's packages here; other libraries are those of the Python on PATH."""
+    wheel = tmp_path / "walras-7.8.9-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as made:
+        for folder, package in PACKAGES:
+            for each in (ROOT / folder / package).rglob("*.py"):
+                made.write(each, each.relative_to(ROOT / folder))
+        made.writestr("walras-7.8.9.dist-info/METADATA", "Name: walras\nVersion: 7.8.9\n")
+    for architecture in ("amd64", "arm64"):
+        archive = tmp_path / f"kubectl-walras-7.8.9-linux-{architecture}.tar.gz"
+        krew.pack(archive, [wheel], ROOT / "LICENSE")
+    archives = sorted(tmp_path.glob("*.tar.gz"))
+    text = krew.manifest("https://github.com/walras/walras", archives)
+    manifest = yaml.safe_load(text)
+    assert (manifest["kind"], manifest["metadata"]) == ("Plugin", {"name": "walras"})
+    assert manifest["spec"]["version"] == "v7.8.9"
+    assert [each["uri"] for each in manifest["spec"]["platforms"]] == [
+        f"https://github.com/walras/walras/releases/download/v7.8.9/{each.name}"
+        for each in archives
+    ]
+    program = installed_as_krew_does(manifest, tmp_path, tmp_path)
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    assert "version 7.8.9" in run(program, "--version", env={"PATH": path})
+    help_ = run(program, "what-if", "--help", env={"PATH": path})
+    assert help_.startswith("Usage: kubectl walras what-if [OPTIONS]")
+    for name in ("dirname", "readlink", "sh"):
+        (tmp_path / name).symlink_to(shutil.which(name) or "")
+    done = subprocess.run(
+        [program], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"kubectl walras: needs Python 3\.\d+, which .* install it\n", done.stderr)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [],
+        ["walras-1.0.0.tgz"],
+        ["kubectl-walras-1.0.0-linux-amd64.tar.gz", "kubectl-walras-1.0.1-linux-arm64.tar.gz"],
+    ],
+)
+def test_a_manifest_needs_archives_of_one_version(names: list[str], tmp_path: Path) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(SystemExit):
+        krew.manifest("https://github.com/walras/walras", [tmp_path / each for each in names])
+
+
+def test_the_workflow_publishes_the_manifest_with_the_archives_of_both_architectures() -> None:
+    found = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+    commands = [each.get("run", "") for each in found["jobs"]["publish"]["steps"]]
+    (number,) = [n for n, each in enumerate(commands) if "tools/release.py krew" in each]
+    assert commands[number].endswith("build/release*/kubectl-walras-*.tar.gz")
+    (create,) = [each for each in commands[number:] if each.startswith("gh release create")]
+    assert "build/release/*" in create
+    assert "build/release-arm64/kubectl-walras-*" in create
+
+
+@pytest.mark.release
+def test_the_plugin_of_a_release_needs_python_alone(made: str, tmp_path: Path) -> None:
+    manifest = yaml.safe_load((OUT / "walras.yaml").read_text())
+    program = installed_as_krew_does(manifest, OUT, tmp_path)
+    venv.create(tmp_path / "python")
+    path = f"{tmp_path / 'python/bin'}:/usr/bin:/bin"
+    cluster = ROOT / "examples" / "what-if" / "cluster.yaml"
+    assert json.loads(run(program, "what-if", "-f", cluster, "-o", "json", env={"PATH": path}))
 
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -157,7 +252,7 @@ def test_the_checksums_are_those_of_all_files(made: str) -> None:
     lines = (OUT / "SHA256SUMS").read_text().splitlines()
     listed = {line.split()[1]: line.split()[0] for line in lines}
     there = {each.name for each in OUT.iterdir() if not each.name.startswith(".")}
-    assert there == {*listed, "SHA256SUMS", "images.txt", "digests.yaml"}
+    assert there == {*listed, "SHA256SUMS", "images.txt", "digests.yaml", "walras.yaml"}
     for name, digest in listed.items():
         assert hashlib.sha256((OUT / name).read_bytes()).hexdigest() == digest
     assert (OUT / "notes.md").read_text().startswith("### ")
@@ -193,7 +288,7 @@ def test_the_command_line_installs_alone_from_the_wheel(made: str, tmp_path: Pat
     what_if = [str(walras), "what-if", "-f", "-"]
     done = subprocess.run(what_if, input="", capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "pip install '.[what-if]'" in done.stderr
+    assert "pip install 'walras[what-if]'" in done.stderr
     run(*pip, "install", f"walras[what-if] @ file://{wheel}")
     cluster = ROOT / "examples" / "what-if" / "cluster.yaml"
     assert json.loads(run(walras, "what-if", "-f", cluster, "-o", "json"))
