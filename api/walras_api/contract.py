@@ -1,4 +1,4 @@
-"""The names in the API of Walras, each stated once.
+"""The names, and one bound, in the API of Walras, each stated once.
 
 Other programs rely on these names: users' manifests, the chart, and agents and operators of other
 versions. Changing one breaks them.
@@ -127,3 +127,6 @@ def history_part(place: int) -> str:
 def accounts_part(place: int) -> str:
     """Return the name of the ConfigMap at a place of the ring of days of accounts."""
     return f"walras-accounts-{place:03d}"
+
+MOST_REPEATS: Final = 64
+"""Run times that a SpeedupProfile has at one core count and one data size."""

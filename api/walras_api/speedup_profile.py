@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from walras_api.contract import MOST_REPEATS
 from walras_api.fields import (
     Bytes,
     Fraction,
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 MOST_RUN_TIMES = 256
 """Core counts and data sizes together of which a SpeedupProfile has run times."""
-
-MOST_REPEATS = 64
-"""Run times at one core count and one data size."""
 
 MOST_PENALTIES = 256
 """Programs beside which a SpeedupProfile says what its own loses."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from walras_api.speedup_profile import MOST_REPEATS
+from walras_api.contract import MOST_REPEATS
 from walras_cli.options import output_option
 from walras_service.failures import BadInput, Failure, Interrupted
 
