@@ -128,5 +128,6 @@ def accounts_part(place: int) -> str:
     """Return the name of the ConfigMap at a place of the ring of days of accounts."""
     return f"walras-accounts-{place:03d}"
 
+
 MOST_REPEATS: Final = 64
 """Run times that a SpeedupProfile has at one core count and one data size."""

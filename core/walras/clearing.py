@@ -20,6 +20,7 @@ from walras.division.pricing import price
 from walras.division.sale import open_sale
 from walras.market.admission import admit
 from walras.market.bounds import bare_entitlement
+from walras.market.checks import check_snapshot
 from walras.market.snapshot import Policy, identity
 from walras.outcome.outcome import Divided, explained_plan
 from walras.placement.colocation import place_waiting_jobs
@@ -47,10 +48,14 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
         policy: Mechanisms; the Amdahl market for cores alone if not given.
 
     Raises:
+        TypeError: The snapshot or the policy is none.
+        SnapshotError: A number is outside its range, or a mechanism is unknown.
         EntitlementError: The entitlements do not form a tree.
         PricingError: The market is too large for the mechanism.
     """
-    policy, ordered = policy or Policy(), in_canonical_order(snapshot)
+    policy = Policy() if policy is None else policy
+    check_snapshot(snapshot, policy)
+    ordered = in_canonical_order(snapshot)
     if any(job.deadline for job in ordered.jobs):
         bidding = _admit_and_place(ordered, policy).jobs
         plan = with_deadlines(ordered, bidding, policy, _decide)

@@ -212,7 +212,7 @@ def complain(call: Callable[[], object]) -> str:
         ),
         (
             lambda: colocate("Random", np.zeros((2, 2))),
-            f"policy 'Random' is none of {', '.join(POLICIES)}",
+            f"policy = 'Random' is none of {', '.join(POLICIES)}",
         ),
         (
             lambda: blocking_pairs(np.zeros((3, 3)), [1, 2, 0]),

@@ -163,7 +163,9 @@ def test_rich_and_poor_users_meet_without_losing_digits() -> None:
 
 def test_bids_to_start_from_must_spend_the_budget() -> None:
     market = ShareMarket([1, 1], np.ones((2, 2)))
-    with pytest.raises(ShareMarketError, match=r"sum of bids\[1\] = 0\.5 is not the user's budget"):
+    with pytest.raises(
+        ShareMarketError, match=r"sum of start\[1\] = 0\.5 is not the user's budget"
+    ):
         find_share_market_equilibrium(market, start=[[1.0, 0.0], [0.5, 0.0]])
     with pytest.raises(ShareMarketError, match=r"bids\[0, 1\] = -1 is negative"):
         certify(market, [[2, -1], [1, 0]])

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.division.sale import build_market
+from walras.market.plan import Plan
+from walras.market.snapshot import Snapshot
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.upper_bound import share_proportionally
+from walras.numerics.checks import check_kind
 
 if TYPE_CHECKING:
-    from walras.market.plan import Plan
-    from walras.market.snapshot import Job, Snapshot
+    from walras.market.snapshot import Job
 
 
 LARGEST_COMPARISON = 50_000_000
@@ -53,7 +55,12 @@ def evaluate_plan(
         snapshot: Snapshot that was cleared.
         plan: Plan that clearing returned.
         comparisons: Users times jobs up to which envy is computed.
+
+    Raises:
+        TypeError: The snapshot or the plan is none.
     """
+    check_kind("snapshot", snapshot, Snapshot)
+    check_kind("plan", plan, Plan)
     users = plan.users
     errors = [abs(user.bought - user.entitled) / user.entitled for user in users]
     gains = [u.utility / u.entitlement_utility for u in users if u.entitlement_utility]

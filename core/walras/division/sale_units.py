@@ -14,6 +14,7 @@ utility, work at one core each, changes with that; only the upper bound and gree
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError, check_bounds
+from walras.numerics.checks import numbers
 from walras.numerics.segments import group
 from walras.numerics.water_filling import water_fill
 
@@ -156,39 +158,45 @@ def sell_by_socket(
         MarketError: A bound is outside its range, or sockets do not add up to their server.
     """
     lower, upper = check_bounds(market, minimum, maximum)
-    _check(market, sockets)
-    first_socket = np.cumsum([0, *(len(sizes) for sizes in sockets)])
+    cores_of = _checked(market, sockets)
+    first_socket = np.cumsum([0, *(len(sizes) for sizes in cores_of)])
     money = (market.budgets / np.maximum(np.diff(market.by_user.start), 1))[market.user]
     parts: list[tuple[int, int, int]] = []
     start, order = market.by_server
-    for server, sizes in enumerate(sockets):
+    for server, sizes in enumerate(cores_of):
         jobs = order[start[server] : start[server + 1]].astype(np.int64)
         ranked = jobs[np.lexsort((jobs, -money[jobs], -lower[jobs]))]
-        for job, chosen in _assign(np.asarray(sizes, np.float64), ranked, lower, money):
+        for job, chosen in _assign(sizes, ranked, lower, money):
             parts += [(job, int(first_socket[server]) + socket, len(chosen)) for socket in chosen]
     part = np.array(sorted(parts), np.int64).reshape(-1, 3)
     of, socket, together = part[:, 0], part[:, 1], part[:, 2]
     f, w = market.fraction[of], market.work[of]
     serial = f + together * (1 - f)
-    cores = [float(size) for sizes in sockets for size in sizes]
+    cores = [float(size) for sizes in cores_of for size in sizes]
     of_sockets = AmdahlMarket(
         market.budgets, cores, market.user[of], socket, f / serial, w / serial
     )
     return SocketMarket(of_sockets, lower[of] / together, upper[of] / together, of, first_socket)
 
 
-def _check(market: AmdahlMarket, sockets: Sequence[Sequence[float]]) -> None:
-    if len(sockets) != len(market.capacities):
+def _checked(market: AmdahlMarket, sockets: object) -> list[Floats]:
+    """Return the cores of sockets, an array for each server."""
+    if isinstance(sockets, str) or not isinstance(sockets, Iterable):
+        raise MarketError(f"sockets = {sockets!r}: a list for each server is needed")
+    found = [numbers(f"sockets[{at}]", sizes, MarketError) for at, sizes in enumerate(sockets)]
+    if len(found) != len(market.capacities):
         raise MarketError(
-            f"sockets of {len(sockets)} servers: the market has {len(market.capacities)}"
+            f"sockets of {len(found)} servers: the market has {len(market.capacities)}"
         )
-    for server, sizes in enumerate(sockets):
-        total = float(sum(sizes))
-        if not all(size > 0 for size in sizes) or not np.isclose(total, market.capacities[server]):
+    for server, sizes in enumerate(found):
+        fits = sizes.ndim == 1 and np.isclose(sizes.sum(), market.capacities[server])
+        if not (fits and (sizes > 0).all()):
+            listed = ", ".join(f"{each:g}" for each in sizes.flat)
             raise MarketError(
-                f"sockets[{server}] = {list(sizes)}: positive numbers are needed that add up to "
+                f"sockets[{server}] = [{listed}]: positive numbers are needed that add up to "
                 f"the server's {market.capacities[server]:g} cores"
             )
+    return found
 
 
 def _assign(

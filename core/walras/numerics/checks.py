@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from walras.numerics.arrays import Bools, Floats
+
+LARGEST = float(np.finfo(np.float64).max)
 
 
 def check_finite(
@@ -26,7 +29,7 @@ def check_finite(
     Raises:
         ValueError: The shape differs, or an entry is not finite; of type ``error``.
     """
-    array = np.array(values, dtype=np.float64, order="C")
+    array = numbers(name, values, error)
     fits = len(shape) == array.ndim and all(
         want in {None, got} for want, got in zip(shape, array.shape, strict=True)
     )
@@ -38,6 +41,23 @@ def check_finite(
     refuse(name, array, ~np.isfinite(array), "is not a finite number", error)
     array.flags.writeable = False
     return array
+
+
+def numbers(
+    name: str, values: ArrayLike, error: type[ValueError], *, copy: bool | None = True
+) -> Floats:
+    """Return ``values`` as an array; raise ``error`` for what holds anything but numbers.
+
+    Args:
+        name: Name of the array in the message.
+        values: Anything.
+        error: Type of the exception.
+        copy: Whether to copy what is such an array already: None for not.
+    """
+    try:
+        return np.array(values, dtype=np.float64, order="C", copy=copy)
+    except (TypeError, ValueError, OverflowError) as problem:
+        raise error(f"{name} is no array of numbers: {problem}") from problem
 
 
 def refuse(
@@ -66,26 +86,30 @@ def refuse_zero_rows(weights: Floats, who: str, error: type[ValueError]) -> None
         )
 
 
-def check_solver_input(
-    market: object, kind: type, tolerance: float, rounds: int, error: type[ValueError]
-) -> None:
-    """See that a solver got a market, and that it can end.
+def check_kind(name: str, value: object, kind: type) -> None:
+    """Raise a TypeError for a value that is not of a type.
 
     Args:
-        market: What was given as the market.
+        name: Name of the argument in the message.
+        value: What was given.
         kind: Type that it must have.
-        tolerance: Error that the solver may leave.
-        rounds: Rounds after which it gives up.
-        error: Type of the exception for numbers.
-
-    Raises:
-        TypeError: The market is none of that type.
-        ValueError: The tolerance is not positive and finite, or there is no round; of type
-            ``error``.
     """
-    if not isinstance(market, kind):
-        raise TypeError(f"market is of type {type(market).__name__}: give one of {kind.__name__}")
-    if not 0 < tolerance < np.inf:
-        raise error(f"tolerance = {tolerance} is not positive and finite")
-    if rounds < 1:
-        raise error(f"{rounds} rounds are not enough: allow at least one")
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is of type {type(value).__name__}: give one of {kind.__name__}")
+
+
+def check_positive(name: str, value: float, error: type[ValueError]) -> None:
+    """Raise ``error`` for what is no number, not positive or not finite."""
+    if not (is_number(value) and 0 < value <= LARGEST):
+        raise error(f"{name} = {value!r} is not positive and finite")
+
+
+def check_whole(name: str, value: int, least: int, error: type[ValueError]) -> None:
+    """Raise ``error`` for what is no whole number, or below the least one."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise error(f"{name} = {value!r} is not a whole number of at least {least}")
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is one real number; truth values are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)

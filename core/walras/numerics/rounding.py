@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras.numerics.checks import check_finite, refuse
 from walras.numerics.kernel import kernel
-from walras.numerics.segments import stable_order
+from walras.numerics.segments import Grouping, stable_order
 from walras.numerics.water_filling import water_fill
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from walras.numerics.arrays import Floats, Indices, Integers
-    from walras.numerics.segments import Grouping
 
 
 MAX_SEARCHES = 8
@@ -54,15 +54,19 @@ def round_cores(
         of its cores.
 
     Raises:
-        RoundingError: A server's minimums add up to more than its cores, or a minimum is above its
-            maximum.
+        RoundingError: A server's minimums add up to more than its cores, a minimum is above its
+            maximum, or an array has the wrong shape or an entry that is outside its range.
     """
-    capacities = np.asarray(capacity, np.int64)
-    lower = np.zeros(len(cores), np.int64) if minimum is None else np.asarray(minimum, np.int64)
+    cores = check_finite("cores", cores, (None,), RoundingError)
+    refuse("cores", cores, cores < 0, "is negative", RoundingError)
+    capacities = _whole("capacity", capacity, None)
+    _check_groups(groups, len(cores), len(capacities))
+    none = np.zeros(len(cores), np.int64)
+    lower = none if minimum is None else _whole("minimum", minimum, len(cores))
     if maximum is None:
         upper = np.full(len(cores), np.iinfo(np.int64).max // 4)
     else:
-        upper = np.asarray(maximum, np.int64)
+        upper = _whole("maximum", maximum, len(cores))
     quota = cores
     if minimum is not None or maximum is not None:
         if (lower > upper).any():
@@ -82,6 +86,30 @@ def round_cores(
     if _hamilton(quota, upper, capacities, groups.start, groups.order, ranks, whole):
         _hamilton_by_sorting(quota, upper, capacities, groups.start, groups.order, ranks, whole)
     return whole
+
+
+def _whole(name: str, values: ArrayLike, size: int | None) -> Integers:
+    """Return whole numbers that are not negative, shape (size,)."""
+    array = check_finite(name, values, (size,), RoundingError)
+    wrong = (array < 0) | (array != np.floor(array)) | (array >= 2.0**62)
+    refuse(name, array, wrong, "is no number of whole cores", RoundingError)
+    return array.astype(np.int64)
+
+
+def _check_groups(groups: Grouping, jobs: int, servers: int) -> None:
+    """See that every job is of one server, since kernels look nothing up twice."""
+    if not isinstance(groups, Grouping):
+        raise TypeError(f"groups is of type {type(groups).__name__}: give one of Grouping")
+    start, order = groups
+    if start.shape != (servers + 1,) or order.shape != (jobs,):
+        raise RoundingError(
+            f"groups are those of {len(order)} jobs on {len(start) - 1} servers: there are "
+            f"{jobs} jobs on {servers} servers"
+        )
+    if start[0] != 0 or start[-1] != jobs or (np.diff(start) < 0).any():
+        raise RoundingError(f"groups begin at {start.tolist()}: they must divide {jobs} jobs")
+    if jobs and order.max() >= jobs:
+        raise RoundingError(f"groups name job {order.max()}: there are {jobs} jobs")
 
 
 def _check_minimums(lower: Integers, capacities: Integers, groups: Grouping) -> None:

@@ -34,7 +34,16 @@ from walras.mechanisms.abacus._limited import (
 )
 from walras.mechanisms.abacus._turns import LARGEST_POWER, LEAST_BID, column_sums, others_total
 from walras.mechanisms.price_anticipating._response import respond
-from walras.numerics.checks import check_finite, refuse, refuse_zero_rows
+from walras.numerics.checks import (
+    check_finite,
+    check_kind,
+    check_positive,
+    check_whole,
+    is_number,
+    numbers,
+    refuse,
+    refuse_zero_rows,
+)
 from walras.numerics.kernel import kernel
 from walras.numerics.segments import read_only
 
@@ -213,7 +222,15 @@ def run_auction(
 
     Returns:
         Sub-budgets and shares, with proven bounds on what any job could still gain.
+
+    Raises:
+        TypeError: The auction is none.
+        AuctionError: The sub-budgets to start from cannot be used, the tolerance is not positive
+            and finite, or there is no round.
     """
+    check_kind("auction", auction, Auction)
+    check_positive("tolerance", tolerance, AuctionError)
+    check_whole("max_iterations", max_iterations, 1, AuctionError)
     wanted = auction.weights > 0
     if auction.limited:
         wanted &= auction.limits > 0
@@ -314,14 +331,14 @@ def checked_alpha(alpha: float) -> float:
     Raises:
         AuctionError: ``alpha`` is outside its range.
     """
-    if not 0 <= alpha <= 1:
-        raise AuctionError(f"alpha = {alpha} is outside 0..1: utility is not concave there")
+    if not (is_number(alpha) and 0 <= alpha <= 1):
+        raise AuctionError(f"alpha = {alpha!r} is outside 0..1: utility is not concave there")
     return float(alpha)
 
 
 def _checked_limits(limits: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Return limits as an array of this shape, if all are from 0 to 1."""
-    given = np.asarray(limits, np.float64)
+    given = numbers("limits", limits, AuctionError)
     if given.shape == () and given == 1:  # as in most auctions, so that it must cost nothing
         return np.broadcast_to(1.0, shape)
     every = np.full(shape, given) if given.shape == () else given

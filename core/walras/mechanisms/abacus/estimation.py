@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.mechanisms.abacus.auction import AuctionError
-from walras.numerics.checks import check_finite, refuse
+from walras.numerics.checks import check_finite, is_number, refuse
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -116,7 +116,7 @@ def _checked(shares: ArrayLike, utilities: ArrayLike, confidence: float) -> tupl
     refuse("shares", rows, (rows < 0) | (rows > 1), "is outside 0..1", AuctionError)
     if not len(measured):
         raise AuctionError("utilities has no entries: at least one run is needed")
-    if not 0 < confidence < 1:
+    if not (is_number(confidence) and 0 < confidence < 1):
         raise AuctionError(f"confidence = {confidence} is outside 0..1")
     return measured, rows
 

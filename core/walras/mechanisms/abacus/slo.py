@@ -14,7 +14,7 @@ from walras.mechanisms.abacus.auction import (
     AuctionOutcome,
     run_auction,
 )
-from walras.numerics.checks import check_finite
+from walras.numerics.checks import check_finite, check_kind, check_positive, check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,8 +82,14 @@ def run_pool_auction(
         max_iterations: Most rounds of each auction.
 
     Raises:
-        AuctionError: ``minima`` has the wrong shape, or an entry that is not finite.
+        TypeError: The auction is none.
+        AuctionError: ``minima`` has the wrong shape, or an entry that is not finite; or another
+            number is outside its range.
     """
+    check_kind("auction", auction, Auction)
+    check_whole("seed", seed, 0, AuctionError)
+    check_positive("tolerance", tolerance, AuctionError)
+    check_whole("max_iterations", max_iterations, 1, AuctionError)
     least = check_finite("minima", minima, auction.budgets.shape, AuctionError)
     least = least - SLACK * auction.weights.sum(axis=1)
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from walras.mechanisms.amdahl.equilibrium import SMALLEST_FRACTION
 from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
-from walras.numerics.checks import check_solver_input
+from walras.numerics.checks import check_kind, check_positive, check_whole, numbers
 from walras.numerics.kernel import kernel
 from walras.numerics.segments import group
 
@@ -100,13 +100,15 @@ def find_nash_equilibrium(
         MarketError: The reserve or the tolerance is not positive and finite, there is no round, or
             the bids to start from have the wrong shape.
     """
-    check_solver_input(market, AmdahlMarket, tolerance, max_iterations, MarketError)
+    check_kind("market", market, AmdahlMarket)
+    check_positive("reserve", reserve, MarketError)
+    check_positive("tolerance", tolerance, MarketError)
+    check_whole("max_iterations", max_iterations, 1, MarketError)
+    start = None if start is None else numbers("start", start, MarketError)
     if start is not None and np.shape(start) != (market.jobs,):
         raise MarketError(
             f"start has shape {np.shape(start)}: {market.jobs} bids are needed, one for each job"
         )
-    if not 0 < reserve < np.inf:
-        raise MarketError(f"reserve = {reserve} is not positive and finite")
     if market.jobs == 0:
         nothing = np.zeros(0)
         unpriced = np.zeros(len(market.capacities))

@@ -13,7 +13,7 @@ from walras.mechanisms.amdahl._bounded import solve_bounded
 from walras.mechanisms.amdahl._interior import solve_interior
 from walras.mechanisms.amdahl.conditions import kkt_residual
 from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError, check_bounds, check_room
-from walras.numerics.checks import check_solver_input
+from walras.numerics.checks import check_kind, check_positive, check_whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -145,14 +145,16 @@ def find_equilibrium(
         MarketError: A bound has the wrong shape or is outside its range, the prices to start from
             have the wrong shape, or the tolerance or the number of passes is not positive.
     """
-    check_solver_input(market, AmdahlMarket, tolerance, max_passes, MarketError)
+    check_kind("market", market, AmdahlMarket)
+    check_positive("tolerance", tolerance, MarketError)
+    check_whole("max_passes", max_passes, 1, MarketError)
     if start is not None and np.shape(start) != market.capacities.shape:
         raise MarketError(
             f"start has shape {np.shape(start)}: {len(market.capacities)} prices are needed, "
             "one for each server"
         )
     if not (kept is None and minimum is None and maximum is None):
-        held, upper = check_bounds(market, kept, maximum)
+        held, upper = check_bounds(market, kept, maximum, "kept")
         check_room(market, held)
         lower = held if minimum is None else check_bounds(market, minimum, maximum)[0]
         lower = np.maximum(lower, held)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from walras.numerics.checks import check_finite, refuse
+from walras.numerics.checks import check_finite, check_kind, numbers, refuse
 from walras.numerics.segments import Grouping, group
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ class AmdahlMarket:
         for name, owners in (("user", "budgets"), ("server", "capacities")):
             index, size = values[name], len(values[owners])
             outside = (index < 0) | (index >= size)
-            refuse(name, index, outside, f"is outside 0..{size - 1}", MarketError)
+            complaint = f"is outside 0..{size - 1}, the numbers of {owners}"
+            refuse(name, index, outside, complaint, MarketError)
         for name, value in values.items():
             value.flags.writeable = False
             object.__setattr__(self, name, value)
@@ -131,7 +132,10 @@ def _indices(name: str, values: ArrayLike) -> Integers:
 
 
 def check_bounds(
-    market: AmdahlMarket, minimum: ArrayLike | None, maximum: ArrayLike | None
+    market: AmdahlMarket,
+    minimum: ArrayLike | None,
+    maximum: ArrayLike | None,
+    name: str = "minimum",
 ) -> tuple[Floats, Floats]:
     """Return minimums and maximums as arrays of shape (k,): 0 and infinity where none is given.
 
@@ -140,16 +144,19 @@ def check_bounds(
         minimum: Fewest cores of each job, finite, not negative, shape (k,).
         maximum: Most cores of each job, positive, at least the minimum, shape (k,); infinity for no
             bound.
+        name: Name of the minimum in messages.
 
     Raises:
+        TypeError: The market is none.
         MarketError: An array has the wrong shape, or an entry is outside its range.
     """
-    lower = _bound("minimum", minimum, 0.0, market.jobs)
+    check_kind("market", market, AmdahlMarket)
+    lower = _bound(name, minimum, 0.0, market.jobs)
     upper = _bound("maximum", maximum, np.inf, market.jobs)
     if minimum is not None:
         wrong = ~(np.isfinite(lower) & (lower >= 0))
-        refuse("minimum", lower, wrong, "is not finite and at least 0", MarketError)
-        refuse("minimum", lower, lower > upper, "is above the maximum of the job", MarketError)
+        refuse(name, lower, wrong, "is not finite and at least 0", MarketError)
+        refuse(name, lower, lower > upper, "is above the maximum of the job", MarketError)
     if maximum is not None:
         refuse("maximum", upper, ~(upper > 0), "is not positive", MarketError)
     return lower, upper
@@ -174,7 +181,7 @@ def check_room(market: AmdahlMarket, lower: Floats) -> None:
 def _bound(name: str, values: ArrayLike | None, default: float, jobs: int) -> Floats:
     if values is None:
         return np.full(jobs, default)
-    array = np.asarray(values, np.float64, order="C")
+    array = numbers(name, values, MarketError)
     if array.shape != (jobs,):
         raise MarketError(f"{name} has shape {array.shape}: one entry for each of {jobs} jobs")
     return array

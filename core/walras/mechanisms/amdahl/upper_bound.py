@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.mechanisms.amdahl._marginal import divide
-from walras.mechanisms.amdahl.market import MarketError, check_bounds, check_room
+from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError, check_bounds, check_room
+from walras.numerics.checks import check_kind
 from walras.numerics.water_filling import water_fill
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from walras.mechanisms.amdahl.market import AmdahlMarket
     from walras.numerics.arrays import Floats
 
 MAX_CORES = 2**24
@@ -68,6 +68,7 @@ def maximise_progress(
         MarketError: A bound is outside its range; a server's minimums exceed its cores; or, for
             whole cores, a capacity is no whole number, or none lies between a job's bounds.
     """
+    check_kind("market", market, AmdahlMarket)
     share = market.budgets / market.budgets.sum()
     return maximise(market, share, whole=whole, minimum=minimum, maximum=maximum)
 
@@ -133,6 +134,7 @@ def allocate_greedily(
         MarketError: A bound is outside its range, a server's minimums exceed its cores, or its
             capacity is no whole number.
     """
+    check_kind("market", market, AmdahlMarket)
     users = len(market.budgets)
     share = np.full(users, 1 / max(users, 1))
     return maximise(market, share, whole=True, minimum=minimum, maximum=maximum)
@@ -156,6 +158,7 @@ def share_proportionally(market: AmdahlMarket, *, maximum: ArrayLike | None = No
     Raises:
         MarketError: A maximum is not positive, or the array has the wrong shape.
     """
+    check_kind("market", market, AmdahlMarket)
     _, pair, together = np.unique(market.pair, return_inverse=True, return_counts=True)
     weight = market.budgets[market.user] / together[pair]
     none, most = check_bounds(market, None, maximum)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.numerics.checks import refuse
+from walras.numerics.checks import numbers, refuse
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -79,7 +79,7 @@ def check_disutility(values: ArrayLike) -> Floats:
     Raises:
         ColocationError: The matrix is not square, or another entry is not a finite number.
     """
-    matrix = np.asarray(values, dtype=np.float64)
+    matrix = numbers("disutility", values, ColocationError, copy=None)
     if matrix.ndim == 2 and np.isnan(np.diagonal(matrix)).any():
         matrix = matrix.copy()
         np.fill_diagonal(matrix, 0.0)
@@ -107,7 +107,7 @@ def check_matrix(name: str, values: ArrayLike) -> Floats:
     Raises:
         ColocationError: There are not two dimensions, or an entry is not a finite number.
     """
-    matrix = np.asarray(values, dtype=np.float64, order="C")
+    matrix = numbers(name, values, ColocationError, copy=None)
     if matrix.shape == (0,):
         matrix = matrix.reshape(0, 0)
     if matrix.ndim != 2:
@@ -122,7 +122,7 @@ def check_intensity(values: ArrayLike, agents: int) -> Floats:
     Raises:
         ColocationError: The array has the wrong shape, or an entry is not a finite number.
     """
-    intensity = np.asarray(values, dtype=np.float64)
+    intensity = numbers("intensity", values, ColocationError, copy=None)
     if intensity.shape != (agents,):
         raise ColocationError(
             f"intensity has shape {intensity.shape}, there are {agents} agents: "

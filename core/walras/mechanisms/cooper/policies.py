@@ -20,6 +20,7 @@ from walras.mechanisms.cooper.colocation import (
 )
 from walras.mechanisms.cooper.marriage import marry
 from walras.mechanisms.cooper.roommates import find_roommates
+from walras.numerics.checks import check_whole
 from walras.numerics.kernel import kernel
 from walras.numerics.segments import read_only
 
@@ -54,6 +55,9 @@ def colocate(
         ColocationError: There is no such policy, or it needs intensities and has none; or see
             ``check_disutility`` and ``check_intensity``.
     """
+    check_whole("seed", seed, 0, ColocationError)
+    if policy not in POLICIES:
+        raise ColocationError(f"policy = {policy!r} is none of {', '.join(POLICIES)}")
     agents = len(check_disutility(disutility))
     if policy in {"StableMarriagePartition", "Complementary"}:
         if intensity is None:
@@ -66,9 +70,7 @@ def colocate(
         return stable_marriage_random(disutility, seed)
     if policy == "StableRoommates":
         return stable_roommates(disutility)
-    if policy == "Greedy":
-        return greedy(disutility)
-    raise ColocationError(f"policy {policy!r} is none of {', '.join(POLICIES)}")
+    return greedy(disutility)
 
 
 def stable_marriage_partition(disutility: ArrayLike, intensity: ArrayLike) -> Colocation:

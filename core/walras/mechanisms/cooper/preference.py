@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras.numerics.checks import refuse
+from walras.numerics.checks import numbers, refuse
 from walras.numerics.kernel import kernel
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ def check_measured(measured: ArrayLike) -> Floats:
 
 def _matrix(name: str, values: ArrayLike) -> Floats:
     """Return ``values`` as an array of two dimensions, contiguous by row."""
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if np.ndim(values) != 2:
+    array = numbers(name, values, DisutilityError, copy=None)
+    if array.ndim != 2:
         raise DisutilityError(
-            f"{name} has {np.ndim(values)} dimensions: a matrix, agents by co-runners, is needed"
+            f"{name} has {array.ndim} dimensions: a matrix, agents by co-runners, is needed"
         )
     return array
 

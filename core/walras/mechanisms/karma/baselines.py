@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.mechanisms.karma._pools import share_out
+from walras.mechanisms.karma.ledger import KarmaError
 from walras.mechanisms.karma.shares import Shares, proportion, whole
+from walras.numerics.checks import check_whole
 from walras.numerics.segments import read_only
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def share_strictly(demands: ArrayLike, capacity: int, weights: ArrayLike | None 
     Raises:
         KarmaError: A number is out of range (`Shares.of`).
     """
+    check_whole("capacity", capacity, 0, KarmaError)
     wanted = whole("demands", demands, 2)
     users = wanted.shape[1]
     weight = np.ones(users, np.int64) if weights is None else whole("weights", weights, 1, least=1)
@@ -61,6 +64,7 @@ def share_max_min(demands: ArrayLike, capacity: int, weights: ArrayLike | None =
     Raises:
         KarmaError: A number is out of range (`Shares.of`).
     """
+    check_whole("capacity", capacity, 0, KarmaError)
     slices = whole("demands", demands, 2)
     quanta, users = slices.shape
     shares = Shares.of(users, capacity, weights=weights)

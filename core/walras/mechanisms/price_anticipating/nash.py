@@ -10,7 +10,7 @@ import numpy as np
 
 from walras.mechanisms.price_anticipating._response import sweep
 from walras.mechanisms.price_anticipating.market import ShareMarket, ShareMarketError
-from walras.numerics.checks import check_finite, check_solver_input, refuse
+from walras.numerics.checks import check_finite, check_kind, check_positive, check_whole, refuse
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -98,8 +98,10 @@ def find_share_market_equilibrium(
         ShareMarketError: The bids to start from cannot be used, the tolerance is not positive and
             finite, or there is no round.
     """
-    check_solver_input(market, ShareMarket, tolerance, max_iterations, ShareMarketError)
-    bids = weight_proportional(market) if start is None else checked_bids(market, start)
+    check_kind("market", market, ShareMarket)
+    check_positive("tolerance", tolerance, ShareMarketError)
+    check_whole("max_iterations", max_iterations, 1, ShareMarketError)
+    bids = weight_proportional(market) if start is None else checked_bids(market, start, "start")
     gains = np.zeros(len(bids))
     guesses = np.full(len(bids), np.inf)
     step, best = 1.0, np.inf
@@ -137,17 +139,17 @@ def weight_proportional(market: ShareMarket) -> Floats:
     return np.asarray(market.budgets[:, None] * (weights / weights.sum(axis=1, keepdims=True)))
 
 
-def checked_bids(market: ShareMarket, given: ArrayLike) -> Floats:
+def checked_bids(market: ShareMarket, given: ArrayLike, name: str = "bids") -> Floats:
     """Return a copy of ``given`` bids, shape (n, m), if they spend every user's budget.
 
     Raises:
         ShareMarketError: The bids do not spend every budget, or are invalid.
     """
-    bids = np.array(check_finite("bids", given, market.weights.shape, ShareMarketError))
-    refuse("bids", bids, bids < 0, "is negative", ShareMarketError)
+    bids = np.array(check_finite(name, given, market.weights.shape, ShareMarketError))
+    refuse(name, bids, bids < 0, "is negative", ShareMarketError)
     spent = bids.sum(axis=1)
     wrong = ~np.isclose(spent, market.budgets, rtol=1e-9, atol=0)
-    refuse("sum of bids", spent, wrong, "is not the user's budget", ShareMarketError)
+    refuse(f"sum of {name}", spent, wrong, "is not the user's budget", ShareMarketError)
     return bids
 
 
