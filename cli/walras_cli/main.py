@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import click
 
-from walras_service.failures import Failure
+from walras_service.failures import Failure, missing_library
 
 EXTRAS = {
     "check": "cli",
@@ -77,11 +77,7 @@ class LazyGroup(click.Group):
             command = str(ctx.invoked_subcommand)
             if command not in EXTRAS:
                 raise
-            extra, package = EXTRAS[command], str(error.name).partition(".")[0]
-            raise Failure(
-                f"walras {command} needs {package}, which is not installed; install the extra "
-                f"{extra}: pip install 'walras[{extra}]', or in Walras's repository '.[{extra}]'"
-            ) from error
+            raise Failure(missing_library(f"walras {command}", EXTRAS[command], error)) from error
 
 
 @click.group(name="walras", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,5 +1,18 @@
-"""Effects: runs ``walras-agent`` as ``python -m walras_agent``."""
+"""``walras-agent``, also as ``python -m walras_agent``."""
 
-from walras_agent.daemon.command import main
+import sys
 
-main(prog_name="walras-agent")
+from walras_service.failures import missing_library
+
+
+def main() -> None:
+    """Start the agent; if its libraries are not installed, say what installs them."""
+    try:
+        from walras_agent.daemon.command import main as start
+    except ModuleNotFoundError as error:
+        sys.exit(missing_library("walras-agent", "agent", error))
+    start(prog_name="walras-agent")
+
+
+if __name__ == "__main__":
+    main()

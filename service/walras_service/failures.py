@@ -9,6 +9,15 @@ import click
 from walras_service.untrusted import printable
 
 
+def missing_library(program: str, extra: str, error: ModuleNotFoundError) -> str:
+    """Return what a program needs that is not installed, and the extra that installs it."""
+    package = str(error.name).partition(".")[0]
+    return (
+        f"{program} needs {package}, which is not installed; install the extra {extra}: "
+        f"pip install 'walras[{extra}]', or in Walras's repository '.[{extra}]'"
+    )
+
+
 class Failure(click.ClickException):
     """A command failed although its input is valid: exit code 1.
 

@@ -80,6 +80,20 @@ def test_a_plain_install_of_the_wheel_names_the_extras() -> None:
         assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("extra", ["agent", "operator"])
+def test_programs_of_a_cluster_name_the_extra_that_they_need(extra: str) -> None:
+    hidden = f"import sys\nsys.modules.update(dict.fromkeys({EVERY_EXTRA}))"
+    lines = f"{hidden}\nfrom walras_{extra}.__main__ import main\nmain()"
+    done = subprocess.run(
+        [sys.executable, "-c", lines], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    needed = rf"walras-{extra} needs \w+, which is not installed; install the extra {extra}: .*\n"
+    assert re.fullmatch(needed, done.stderr)
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts[f"walras-{extra}"] == f"walras_{extra}.__main__:main"
+
+
 @pytest.mark.parametrize("command", ["top", "check", "report"])
 def test_commands_on_a_cluster_need_the_extra_cli_alone(command: str) -> None:
     others = tuple(each for each in EXTRA if each != "numpy")
