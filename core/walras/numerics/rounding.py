@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.numerics.checks import check_finite, refuse
+from walras.numerics.checks import check_finite, numbers, refuse
 from walras.numerics.kernel import kernel
 from walras.numerics.segments import Grouping, stable_order
 from walras.numerics.water_filling import water_fill
@@ -57,8 +57,10 @@ def round_cores(
         RoundingError: A server's minimums add up to more than its cores, a minimum is above its
             maximum, or an array has the wrong shape or an entry that is outside its range.
     """
-    cores = check_finite("cores", cores, (None,), RoundingError)
-    refuse("cores", cores, cores < 0, "is negative", RoundingError)
+    cores = numbers("cores", cores, RoundingError, copy=None)
+    if not (cores.ndim == 1 and cores.min(initial=0.0) >= 0 and cores.max(initial=0.0) < np.inf):
+        cores = check_finite("cores", cores, (None,), RoundingError)
+        refuse("cores", cores, cores < 0, "is negative", RoundingError)
     capacities = _whole("capacity", capacity, None)
     _check_groups(groups, len(cores), len(capacities))
     none = np.zeros(len(cores), np.int64)
