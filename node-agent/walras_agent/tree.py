@@ -258,6 +258,36 @@ class RecordingCgroups:
         self.writes.append((setting, value))
 
 
+class ReadOnce:
+    """Cgroups that read each file once, until something is written (implements `Cgroups`)."""
+
+    def __init__(self, cgroups: Cgroups) -> None:
+        self._cgroups = cgroups
+        self._texts: dict[CgroupFile, str] = {}
+        self.identity, self.children = cgroups.identity, cgroups.children
+
+    @property
+    def version(self) -> Literal[1, 2]:
+        """Version of the cgroup interface."""
+        return self._cgroups.version
+
+    def read(self, setting: CgroupFile) -> str:
+        """Return the text of a file as it was read first; see `Cgroups`."""
+        text = self._texts.get(setting)
+        if text is None:
+            text = self._texts[setting] = self._cgroups.read(setting)
+        return text
+
+    def write(self, setting: CgroupFile, value: str) -> None:
+        """Write a value to a file; see `Cgroups`."""
+        self.forget()
+        self._cgroups.write(setting, value)
+
+    def forget(self) -> None:
+        """Read all files again from now on."""
+        self._texts.clear()
+
+
 def descendants(cgroups: Cgroups, group: str) -> Iterator[str]:
     """Yield all groups below a group, parents first.
 

@@ -108,18 +108,24 @@ class Agent:
     def run(self) -> None:
         """Reconcile the node until `stop`."""
         while not self._stopping:
-            self._wait(self._pause(self.reconcile()))
+            if self._wait(self._pause(self.reconcile())):
+                self.node.reconciler.memory.look_anew()
 
-    def _wait(self, seconds: float) -> None:
-        """Wait until the next pass is due; meanwhile, correct the weights of pods that compete."""
+    def _wait(self, seconds: float) -> bool:
+        """Wait until the next pass is due, and return whether something may have changed.
+
+        Meanwhile, correct the weights of pods that compete.
+        """
         end = time.monotonic() + seconds
         reconciler = self.node.reconciler
         while reconciler.competing and not self._stopping:
             if reconciler.guests_due:
-                return
+                return False
             due = min(end, time.monotonic() + reconciler.pause)
-            if self.waiter.wait(due - time.monotonic()) or time.monotonic() < due or due == end:
-                return
+            if self.waiter.wait(due - time.monotonic()):
+                return True
+            if due == end:
+                return False
             # What fails is found in the next pass.
             with suppress(JournalError):
                 tree = self.node.tree
@@ -127,7 +133,7 @@ class Agent:
                     Path(tree.folder(setting.controller, setting.group), setting.file)
                     for setting, _ in reconciler.correct(time.monotonic())
                 )
-        self.waiter.wait(end - time.monotonic())
+        return self.waiter.wait(end - time.monotonic())
 
     def stop(self) -> None:
         """End `run` after the present pass; for signal handlers and other threads."""

@@ -96,16 +96,17 @@ class ChangeWaiter:
     def wait(self, seconds: float) -> bool:
         """Wait for a change or a call of `wake`; return False if the time is up without one.
 
-        Where changes have to be looked for, return after a second at the latest.
+        Where changes have to be looked for, return True after a second, since there may be one.
         """
-        end = time.monotonic() + (min(seconds, _POLL_SECONDS) if self._polls else seconds)
+        looks = self._polls and seconds > _POLL_SECONDS
+        end = time.monotonic() + (_POLL_SECONDS if looks else seconds)
         while (left := end - time.monotonic()) > 0:
             changed, self._changed = self._changed, False
             if changed or self._poll(left):
                 time.sleep(_GATHER)
                 self._poll(0)
                 return True
-        return False
+        return looks
 
     def watch(self, folders: Iterable[str]) -> None:
         """Watch these folders from now on, and no others but the plan's."""
@@ -190,6 +191,6 @@ class WatchedPods:
         self.waiter.watch(
             self.tree.folder(controller, group)
             for group in groups
-            for controller in ("cpuset", "cpu")
+            for controller in ("cpuset", "cpu", "memory")
         )
         return found

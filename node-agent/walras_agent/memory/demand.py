@@ -22,7 +22,7 @@ When nothing holds the program back, the estimate falls towards its usage, by ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,18 @@ class PodDemand:
     reported: int
     pod: GroupDemand
     containers: Mapping[str, GroupDemand]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it stays as it is until a sample differs."""
+        return all(
+            each.amount == _used(each.sample) for each in (self.pod, *self.containers.values())
+        )
+
+    def seen_again(self, now: float) -> PodDemand:
+        """Return the same demand, if it is settled, after a look at the same samples."""
+        containers = {name: replace(each, seen=now) for name, each in self.containers.items()}
+        return replace(self, pod=replace(self.pod, seen=now), containers=containers)
 
 
 def estimate(

@@ -7,16 +7,17 @@ dropped from the journal only when they are restored.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent.backoff import Backoff
 from walras_agent.journal import JournaledCgroups, OvertakenError
 from walras_agent.memory.demand import estimate
 from walras_agent.memory.limit_writes import take_step
-from walras_agent.memory.stats import MemoryLimits, read_sample
+from walras_agent.memory.stats import MemoryLimits, read_sample, read_signs
 from walras_agent.observe import limited_groups
-from walras_agent.tree import CgroupError, CgroupFile, is_gone
+from walras_agent.tree import CgroupError, CgroupFile, ReadOnce, is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from walras_agent.memory.stats import MemorySample
     from walras_agent.observe import ObservedPod
     from walras_agent.tree import Cgroups, FileWrite
+
+
+REST = 60.0
+"""Longest time in seconds for which only the signs of a change in a pod are read."""
 
 
 class MemoryRound(NamedTuple):
@@ -47,8 +52,31 @@ class MemoryRound(NamedTuple):
 
 
 @dataclass(slots=True)
+class _Rest:
+    """The state of a pod in which a step changes nothing while its files show the same.
+
+    Attributes:
+        pod: The pod as observed.
+        grant: Its grant in bytes.
+        signs: Texts as of `read_signs`.
+        report: Progress of the grant.
+        ends: Time when all its files are read again.
+        seen: Time of the last look at the signs.
+    """
+
+    pod: ObservedPod
+    grant: int
+    signs: tuple[str | None, ...]
+    report: LimitProgress
+    ends: float
+    seen: float
+
+
+@dataclass(slots=True)
 class MemoryEnforcer:
     """Enforces memory grants on a node, one step in every call.
+
+    Of a pod whose grant is held, only a few files are read while these show the same.
 
     Attributes:
         cgroups: Cgroups of this node.
@@ -64,6 +92,7 @@ class MemoryEnforcer:
     _prior: dict[str, int] = field(default_factory=dict)
     _refused: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=60.0))
     _refusals: dict[str, CgroupError] = field(default_factory=dict)
+    _rests: dict[str, _Rest] = field(default_factory=dict)
 
     def step(
         self, pods: Sequence[ObservedPod], grants: Mapping[str, int], now: float
@@ -86,8 +115,14 @@ class MemoryEnforcer:
         waiting = self._refused.waiting(now)
         journaled = self._journaled()
         self._forget_gone(journaled, {pod.uid for pod in pods})
+        for uid in self._rests.keys() - grants.keys():
+            self._end_rest(uid)
         for pod in pods:
             grant = grants.get(pod.uid)
+            cgroups = ReadOnce(JournaledCgroups(self.cgroups, self.journal))
+            if rested := self._rested(cgroups, pod, grant, now):
+                reports[pod.uid] = rested
+                continue
             known = [setting for group in pod.groups for setting in journaled.get(group, ())]
             if grant is None and not known:
                 continue
@@ -95,8 +130,8 @@ class MemoryEnforcer:
                 refusals[pod.uid] = self._refusals[pod.uid]
                 continue
             try:
-                self.journal.adopt_foreign(known, self.cgroups)
-                held = self._take_step(pod, grant, now)
+                self.journal.adopt_foreign(known, cgroups)
+                held = self._take_step(cgroups, pod, grant, now)
             except CgroupError as error:
                 if error.kind != "gone":
                     refusals[pod.uid] = error
@@ -107,6 +142,7 @@ class MemoryEnforcer:
                 name: held.histories[name].sample for name in _groups(pod) if name in held.histories
             }
             self._estimate(pod, samples, now)
+            self._begin_rest(cgroups, pod, grant, held, now)
             writes += held.writes
             if held.refused:
                 refusals[pod.uid] = held.refused[0]
@@ -131,6 +167,11 @@ class MemoryEnforcer:
         for uid in self._demands.keys() - {pod.uid for pod in pods}:
             del self._demands[uid]
         return self._reported(uids)
+
+    def look_anew(self) -> None:
+        """Read all files in the next step, since somebody may have written one of them."""
+        for uid in list(self._rests):
+            self._end_rest(uid)
 
     def restore_demands(self, demands: Mapping[str, int]) -> None:
         """Continue from the demands in bytes, by pod UID, that a previous agent reported.
@@ -157,20 +198,60 @@ class MemoryEnforcer:
     def _reported(self, uids: Collection[str]) -> dict[str, int]:
         return {uid: self._demands[uid].reported for uid in uids if uid in self._demands}
 
-    def _take_step(self, pod: ObservedPod, grant: int | None, now: float) -> StepResult:
+    def _rested(
+        self, cgroups: Cgroups, pod: ObservedPod, grant: int | None, now: float
+    ) -> LimitProgress | None:
+        """Return the progress of a pod that shows the same as before; None if it must be read."""
+        rest = self._rests.get(pod.uid)
+        if rest is None:
+            return None
+        same = (pod, grant) == (rest.pod, rest.grant) and now < rest.ends
+        with contextlib.suppress(CgroupError):  # it shows when all files are read
+            if same and read_signs(cgroups, pod.group, _containers(pod)) == rest.signs:
+                rest.seen = now
+                return rest.report
+        self._end_rest(pod.uid)
+        return None
+
+    def _begin_rest(
+        self, cgroups: Cgroups, pod: ObservedPod, grant: int | None, held: StepResult, now: float
+    ) -> None:
+        """Let a pod rest if a step that sees the same again would do nothing, at any time."""
+        if grant is None or held.report.state != "Held" or held.writes or held.refused:
+            return
+        timed = any(each.outgrown_since is not None for each in held.histories.values())
+        if timed or not self._demands[pod.uid].is_settled:
+            return
+        with contextlib.suppress(CgroupError):  # a container has just ended
+            signs = read_signs(cgroups, pod.group, _containers(pod))
+            self._rests[pod.uid] = _Rest(pod, grant, signs, held.report, now + REST, now)
+
+    def _end_rest(self, uid: str) -> None:
+        """Go on as if all files of a pod had been read with its signs, and shown the same."""
+        rest = self._rests.pop(uid)
+        histories = self._histories[uid]
+        self._histories[uid] = {
+            name: replace(each, seen=rest.seen) for name, each in histories.items()
+        }
+        self._demands[uid] = self._demands[uid].seen_again(rest.seen)
+
+    def _take_step(
+        self, cgroups: ReadOnce, pod: ObservedPod, grant: int | None, now: float
+    ) -> StepResult:
         histories = self._histories.get(pod.uid, {})
-        originals = self._originals(pod)
+        originals = self._originals(cgroups, pod)
 
         def record(writes: Sequence[FileWrite]) -> None:
             self.journal.record(writes, self.cgroups)
+            cgroups.forget()
             # A limit that others have raised since must not be lowered by a step from the old one.
-            changed = self._originals(pod)
+            changed = self._originals(cgroups, pod)
             for group, limits in originals.items():
                 if changed.get(group) != limits:
                     raise OvertakenError(CgroupFile("memory", group, "memory"))
 
         held = take_step(
-            JournaledCgroups(self.cgroups, self.journal),
+            cgroups,
             pod.group,
             grant,
             originals,
@@ -190,24 +271,25 @@ class MemoryEnforcer:
         self._refused.keep(there)
         self._refusals = dict(refusals)
 
-    def _originals(self, pod: ObservedPod) -> dict[str, MemoryLimits]:
+    def _originals(self, cgroups: Cgroups, pod: ObservedPod) -> dict[str, MemoryLimits]:
         """Return the limits of a pod and its containers before the first step, by group.
 
         Raises:
             CgroupError: The limits of the pod, or of a container that exists, cannot be read.
         """
         limits = {}
-        for group in (pod.group, *limited_groups(self.cgroups, pod)):
+        read = partial(self._text, cgroups)
+        for group in (pod.group, *limited_groups(cgroups, pod)):
             try:
-                limits[group] = MemoryLimits.read(self.cgroups.version, group, self._text)
+                limits[group] = MemoryLimits.read(cgroups.version, group, read)
             except CgroupError as error:
                 if group == pod.group or error.kind != "gone":
                     raise
         return limits
 
-    def _text(self, setting: CgroupFile) -> str:
+    def _text(self, cgroups: Cgroups, setting: CgroupFile) -> str:
         kept = self.journal.originals.get(setting)
-        return self.cgroups.read(setting) if kept is None else kept.text
+        return cgroups.read(setting) if kept is None else kept.text
 
     def _journaled(self) -> dict[str, list[CgroupFile]]:
         """Return the memory files in the journal, by group, without those of deleted groups."""
@@ -226,6 +308,8 @@ class MemoryEnforcer:
     def _forget_gone(
         self, journaled: Mapping[str, Collection[CgroupFile]], there: set[str]
     ) -> None:
+        for uid in self._rests.keys() - there:
+            del self._rests[uid]
         for uid in self._histories.keys() - there:
             del self._histories[uid]
         for uid in self._demands.keys() - there:
@@ -238,6 +322,8 @@ class MemoryEnforcer:
 
 
 def _groups(pod: ObservedPod) -> Iterable[str]:
-    yield pod.group
-    for container in pod.containers:
-        yield container.group.name
+    return pod.group, *_containers(pod)
+
+
+def _containers(pod: ObservedPod) -> list[str]:
+    return [each.group.name for each in pod.containers]

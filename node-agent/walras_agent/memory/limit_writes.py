@@ -92,7 +92,8 @@ def take_step(
     can_slow = cgroups.version == 1 or _release(release or os.uname().release) >= _THROTTLES_SAFELY
     seen = PodMemory(pod, _samples(cgroups, pod, originals), originals, can_slow)
     step = next_step(seen, grant, histories, now, pace)
-    record([each for write in step.writes for each in _file_writes(cgroups, write)])
+    if step.writes:
+        record([each for write in step.writes for each in _file_writes(cgroups, write)])
     recorder = RecordingCgroups(cgroups)
     refused = apply_writes(recorder, step.writes, record)
     if step.writes:

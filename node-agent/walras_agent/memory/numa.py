@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from walras.numerics.byte_text import format_bytes
 from walras_agent.backoff import BACKING_OFF, Backoff
 from walras_agent.cpuset import CpuSet
+from walras_agent.memory.stats import USAGE_FILES
 from walras_agent.moves import plan_resize
 from walras_agent.restore import restore
 from walras_agent.tree import CgroupError, CgroupFile
@@ -44,7 +45,6 @@ STAY_HEADROOM = 128 << 20
 MEMS = "cpuset.mems"
 EFFECTIVE: Mapping[Literal[1, 2], str] = {1: "cpuset.effective_mems", 2: "cpuset.mems.effective"}
 
-_USAGE: Mapping[Literal[1, 2], str] = {1: "memory.usage_in_bytes", 2: "memory.current"}
 _AVAILABLE = re.compile(r"^Node \d+ (?:MemFree|Inactive\(file\)): +(\d+) kB$", re.MULTILINE)
 
 
@@ -141,7 +141,7 @@ class NumaEnforcer:
         if nodes == all_nodes:
             return _NumaTarget(nodes)
         writes = {each.group.name: self._writes(each, nodes) for each in pod.containers}
-        usage = CgroupFile("memory", pod.group, _USAGE[self.cgroups.version])
+        usage = CgroupFile("memory", pod.group, USAGE_FILES[self.cgroups.version])
         used = int(self.cgroups.read(usage))
         try:
             available = self._available(nodes)

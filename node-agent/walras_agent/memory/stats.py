@@ -19,7 +19,7 @@ from walras.numerics.byte_text import format_bytes
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from walras_agent.tree import Cgroups
 
@@ -38,6 +38,11 @@ LIMIT_FILES: Mapping[Literal[1, 2], Mapping[Knob, str]] = {
     2: {"hard": "memory.max", "soft": "memory.high"},
 }
 """Names of the files with a group's limits, by cgroup version."""
+
+USAGE_FILES: Mapping[Literal[1, 2], str] = {1: "memory.usage_in_bytes", 2: "memory.current"}
+"""Name of the file with the bytes charged to a group, by cgroup version."""
+
+_REACHED = {1: "memory.failcnt", 2: "memory.events"}  # counts how often a limit was reached
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _REFAULTS = ("workingset_refault_anon", "workingset_refault_file")
@@ -152,11 +157,13 @@ def read_sample(cgroups: Cgroups, group: str) -> MemorySample:
     read = cgroups.read
     limits = MemoryLimits.read(cgroups.version, group, read)
     stat = _table(read(CgroupFile("memory", group, "memory.stat")))
+    usage = int(read(CgroupFile("memory", group, USAGE_FILES[cgroups.version])))
+    reached = read(CgroupFile("memory", group, _REACHED[cgroups.version]))
     if cgroups.version == 2:
-        events = _table(read(CgroupFile("memory", group, "memory.events")))
+        events = _table(reached)
         return MemorySample(
             limits,
-            usage=int(read(CgroupFile("memory", group, "memory.current"))),
+            usage=usage,
             inactive_file=stat["inactive_file"],
             active_file=stat["active_file"],
             stall=_stall(_if_there(read, group, "memory.pressure")),
@@ -166,12 +173,34 @@ def read_sample(cgroups: Cgroups, group: str) -> MemorySample:
         )
     return MemorySample(
         limits,
-        usage=int(read(CgroupFile("memory", group, "memory.usage_in_bytes"))),
+        usage=usage,
         inactive_file=stat["total_inactive_file"],
         active_file=stat["total_active_file"],
         refaulted=_refaulted(stat, "total_"),
-        refused=int(read(CgroupFile("memory", group, "memory.failcnt"))),
+        refused=int(reached),
     )
+
+
+def read_signs(cgroups: Cgroups, pod: str, containers: Iterable[str]) -> tuple[str | None, ...]:
+    """Return texts that are the same while no sample of a pod or its containers changes.
+
+    The files of a pod's group count what its containers do, but for how often one reached its
+    limit (in v1, and in v2 with ``memory_localevents``). Limits are left out: they change only when
+    somebody writes them.
+
+    Args:
+        cgroups: Cgroups of the node.
+        pod: Cgroup of the pod.
+        containers: Cgroups of its containers.
+
+    Raises:
+        CgroupError: A group was deleted, or a file that every kernel has cannot be read.
+    """
+    read = cgroups.read
+    usage, reached = USAGE_FILES[cgroups.version], _REACHED[cgroups.version]
+    texts = [read(CgroupFile("memory", pod, file)) for file in ("memory.stat", usage)]
+    texts += [read(CgroupFile("memory", group, reached)) for group in (pod, *containers)]
+    return (*texts, _if_there(read, pod, "memory.pressure") if cgroups.version == 2 else None)
 
 
 def limit_text(limit: int) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = needs_pods
 
 SOFT = {1: "memory.soft_limit_in_bytes", 2: "memory.high"}
+GIB = str(1 << 30)
 NONE = {1: "9223372036854771712", 2: "max"}
 
 
@@ -122,6 +123,19 @@ def test_agent_follows_plans_pods_and_drift_as_they_come(machine: Machine) -> No
         assert {write["file"] for write in machine.status()["wouldWrite"]} == {
             f"{machine.pods.container(pod)}/cpuset.cpus" for pod in ("aa", "cc")
         }
+
+
+def test_agent_follows_a_memory_limit_as_others_write_it(machine: Machine) -> None:
+    """It looks by itself once an hour here, and lets the pod rest meanwhile."""
+    machine.pods.start("aa")
+    tree = machine.pods.tree
+    pod = machine.pods.container("aa").rpartition("/")[0]
+    soft = CgroupFile("memory", pod, SOFT[tree.version])
+    machine.want(memory="1Gi", aa="1")
+    with machine.running():
+        assert eventually(lambda: machine.enforced() and tree.read(soft) == GIB)
+        tree.write(soft, str(1 << 28))
+        assert eventually(lambda: tree.read(soft) == GIB)
 
 
 def test_plan_that_cannot_be_taken_leaves_the_last_in_force(machine: Machine) -> None:

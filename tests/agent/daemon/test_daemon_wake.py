@@ -195,7 +195,8 @@ def test_where_inotify_is_used_up_changes_are_looked_for(
     with ChangeWaiter() as waiter:
         for _ in range(2):
             waiter.watch([str(folder)])
-            assert not waiter.wait(LONG), "the time is up soon, for the next look"
+            assert waiter.wait(LONG), "the next look is due soon"
+        assert not waiter.wait(0.005), "the time is up before"
         waiter.wake()
         assert waiter.wait(LONG)
     (record,) = caplog.records

@@ -1,0 +1,186 @@
+"""Pods at rest: few files are read, and whatever they do is answered as if all of them were."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from model_files import Refused
+from model_kernel import MIB, Memory, ModelKernel
+from model_node import Node
+from walras_agent.memory.enforce import REST
+from walras_agent.memory.stats import LIMIT_FILES
+from walras_agent.tree import CgroupFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from walras_agent.status import NodeStatus
+
+Version = Literal[1, 2]
+PASS = 10.0
+PODS = [f"pod{number}" for number in range(20)]
+SOME = PODS[:3]
+READS_OF_CPUS, READS_OF_MEMORY = 9, 5  # of a pod with one container, in a pass at rest
+LIMITS = {file for files in LIMIT_FILES.values() for file in files.values()}
+
+
+class CountingKernel(ModelKernel):
+    """A kernel model that counts the reads of each file."""
+
+    def __init__(self, version: Version) -> None:
+        super().__init__(version)
+        self.reads: Counter[CgroupFile] = Counter()
+
+    def read(self, setting: CgroupFile) -> str:
+        self.reads[setting] += 1
+        return super().read(setting)
+
+
+class Twins:
+    """Two nodes to which the same happens; the agent of one never lets a pod rest."""
+
+    def __init__(self, version: Version, folder: Path) -> None:
+        self.nodes = []
+        for name in ("rests", "never"):
+            (folder / name).mkdir()
+            self.nodes.append(Node(CountingKernel(version), folder / name))
+        self.rests, self.never = self.nodes
+
+    def step(self, seconds: float) -> tuple[NodeStatus, NodeStatus]:
+        """Return the statuses of both after the next pass."""
+        self.never.agent.memory.look_anew()
+        return self.rests.step(seconds), self.never.step(seconds)
+
+    def reads(self) -> list[int]:
+        """Return how many files of memory either agent has read so far."""
+        return [
+            sum(number for file, number in node.kernel.reads.items() if file.controller == "memory")
+            for node in self.nodes
+            if isinstance(node.kernel, CountingKernel)
+        ]
+
+
+def at_rest(version: Version, folder: Path) -> tuple[Node, CountingKernel]:
+    """Return a node whose pods have held their grants for a while."""
+    kernel = CountingKernel(version)
+    node = Node(kernel, folder)
+    for pod in PODS:
+        node.start_pod(pod, memory=Memory(anonymous=50 * MIB))
+    node.plan("enforce", 512 * MIB, **dict.fromkeys(PODS, 100))
+    for _ in range(8):
+        assert not node.step(PASS).failures
+    node.agent.memory.look_anew()
+    assert node.step(PASS).is_enforced
+    kernel.reads.clear()
+    return node, kernel
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_few_files_are_read_while_nothing_changes(version: Version, tmp_path: Path) -> None:
+    node, kernel = at_rest(version, tmp_path)
+    assert node.step(PASS).writes == ()
+    of_memory = {setting for setting in kernel.reads if setting.controller == "memory"}
+    assert len(of_memory) <= READS_OF_MEMORY * len(PODS)
+    assert not LIMITS & {setting.file for setting in of_memory}
+    assert kernel.reads.total() <= (READS_OF_CPUS + READS_OF_MEMORY) * len(PODS)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_no_file_of_memory_is_read_twice_in_a_pass_that_writes_nothing(
+    version: Version, tmp_path: Path
+) -> None:
+    node, kernel = at_rest(version, tmp_path)
+    node.agent.memory.look_anew()
+    assert node.step(PASS).writes == ()
+    read = {setting: n for setting, n in kernel.reads.items() if setting.controller == "memory"}
+    assert {setting.file for setting in read} >= set(LIMIT_FILES[version].values()) - {
+        "memory.memsw.limit_in_bytes"
+    }
+    assert set(read.values()) == {1}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_limit_that_others_write_is_found_without_a_word_of_it(
+    version: Version, tmp_path: Path
+) -> None:
+    node, kernel = at_rest(version, tmp_path)
+    soft = CgroupFile("memory", node.pod(PODS[0]), LIMIT_FILES[version]["soft"])
+    held = kernel.read(soft)
+    kernel.set_by_others(soft, str(64 * MIB))
+    for _ in range(round(REST / PASS)):
+        node.step(PASS)
+    assert kernel.read(soft) == held
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_pod_that_outgrows_its_limit_by_little_gets_more_once_it_has_waited(
+    version: Version, tmp_path: Path
+) -> None:
+    node, kernel = at_rest(version, tmp_path)
+    soft = CgroupFile("memory", node.pod(PODS[0]), LIMIT_FILES[version]["soft"])
+    held = int(kernel.read(soft))
+    kernel.memory_of(node.container(PODS[0])).anonymous = held + MIB // 2
+    assert node.step(PASS).is_enforced
+    node.step(PASS)
+    assert int(kernel.read(soft)) > held
+
+
+def something(random: Random, version: Version) -> Callable[[Node], None]:
+    """Return what happens to a pod of a node, or to its grant."""
+    pod = random.choice(SOME)
+    what = random.choice(["grows", "turns", "reads", "frees", "grant", "more", "limit"])
+    size, growth = random.randint(1, 100) * MIB, random.choice([MIB // 4, MIB, 8 * MIB])
+
+    def happens(node: Node) -> None:
+        kernel = node.kernel
+        memory = kernel.memory_of(node.container(pod))
+        match what:
+            case "grows":
+                memory.growth = growth
+            case "turns":  # from a program's own memory into cache; it uses as much as before
+                memory.anonymous, memory.reclaimable = memory.reclaimable, memory.anonymous
+            case "reads":
+                memory.hot = memory.reclaimable + size
+            case "frees":
+                memory.anonymous, memory.hot, memory.growth = size // 2, 0, 0
+            case "grant":
+                node.plan("enforce", 2 * size, **dict.fromkeys(SOME, 500))
+            case "more" if kernel.identity(node.container(pod, 1)) is None:
+                node.start_pod(pod, 1, Memory(anonymous=size))
+            case "limit":
+                hard = CgroupFile("memory", node.pod(pod), LIMIT_FILES[version]["hard"])
+                with suppress(Refused):  # v1, below what is used
+                    kernel.set_by_others(hard, str(4 * size))
+                node.agent.memory.look_anew()  # as inotify tells
+
+    return happens
+
+
+@pytest.mark.parametrize(("version", "seed"), [(1, 5), (2, 8)])
+def test_growth_and_pressure_are_answered_in_the_same_pass_as_by_an_agent_that_reads_all(
+    version: Version, seed: int, tmp_path: Path
+) -> None:
+    random, twins = Random(seed), Twins(version, tmp_path)
+    for pod in SOME:
+        for node in twins.nodes:
+            node.start_pod(pod, memory=Memory(50 * MIB, reclaimable=30 * MIB, hot=10 * MIB))
+    for node in twins.nodes:
+        node.plan("enforce", 100 * MIB, **dict.fromkeys(SOME, 500))
+    writes = 0
+    for number in range(100):
+        if number % 7 == 6:
+            happens = something(random, version)
+            for node in twins.nodes:
+                happens(node)
+        mine, others = twins.step(PASS)
+        assert mine == others, number
+        writes += any(each.controller == "memory" for each, _ in mine.writes)
+    few, all_of_them = twins.reads()
+    assert writes, "nothing happened"
+    assert few < 0.97 * all_of_them, "nothing rested"
