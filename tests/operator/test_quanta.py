@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import large_worlds
 from examples import examples
 from walras.mechanisms.karma.audit import audit
 from walras.mechanisms.karma.ledger import Ledger
@@ -38,6 +39,7 @@ from worlds import (
     NEXT_QUANTUM,
     NOW,
     condition,
+    enforced,
     entitlement,
     job,
     market,
@@ -617,6 +619,39 @@ def test_credits_are_written_at_once_with_what_can_be_seen() -> None:
     server.now += timedelta(seconds=SECONDS)
     server.publish("A", decide(server.view("A")))
     assert quantum_told(server, late) == 3
+
+
+def test_a_pod_stays_enforced_while_karma_changes_its_memory_a_little() -> None:
+    """Each write of the state before and after an agent's answer would be two for every job."""
+    server, moved, told = Server(world=world(*large_worlds.cluster(4, 40, "16Gi"))), 0, 0
+    for _ in range(6):
+        for _ in range(2):  # when a quantum begins, and after all agents have answered
+            before, known = pods_told(server), granted_memory(server)
+            server.publish("A", decide(server.view("A")))
+            after, given = pods_told(server), granted_memory(server)
+            for uid, (state, had) in before.items():
+                now, has = after[uid]
+                assert now == "Enforced" or state != "Enforced" or abs(has - had) > 1 << 28
+                told += state != now
+            moved += sum(given[uid] != each for uid, each in known.items())
+            server.world = enforced(server.world)
+        server.now += timedelta(seconds=SECONDS)
+    assert moved > 2 * told > 0, "no memory moved, or much at a time"
+
+
+def pods_told(server: Server) -> dict[str, tuple[str, int]]:
+    """Return the state and the bytes of each pod in the statuses of jobs, by UID."""
+    return {
+        each["podUID"]: (each["state"], int(each["memory"]))
+        for job in server.world.objects.jobs
+        for each in (job.status or {}).get("pods", ())
+    }
+
+
+def granted_memory(server: Server) -> dict[str, int | None]:
+    """Return the bytes that each pod is granted on its node, by UID."""
+    allocations = server.world.allocations.values()
+    return {grant.pod_uid: grant.memory for each in allocations for grant in each.spec.grants}
 
 
 def quantum_told(server: Server, name: str) -> int:

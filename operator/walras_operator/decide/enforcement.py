@@ -21,7 +21,7 @@ class Enforcement(NamedTuple):
 
     Attributes:
         state: Enforced; Failed; Granted if not enforced yet; Unreported if the agent has not
-            reported since grants of other pods on its node changed.
+            reported since the pod's memory or grants of other pods on its node changed.
         reason: Why it failed; empty otherwise.
         pending: Whether the agent is still working on it; lowering memory can take long.
     """
@@ -34,7 +34,7 @@ class Enforcement(NamedTuple):
 def enforced(
     allocations: Allocations, written: Mapping[str, NodeAllocation]
 ) -> dict[tuple[str, str], Enforcement]:
-    """Return the enforcement of unchanged grants, by node and pod UID.
+    """Return the enforcement of grants that changed at most in memory, by node and pod UID.
 
     Args:
         allocations: Desired and current specs.
@@ -76,18 +76,16 @@ def _unchanged(
     new: AllocationSpec, current: AllocationSpec, allocation: NodeAllocation
 ) -> Iterator[tuple[str, Enforcement]]:
     refused, reported = _refused(allocation), _reported(allocation)
-    before = set(current.grants)
+    before = {grant.uid: grant for grant in current.grants}
     for grant in new.grants:
-        if grant in before:
-            yield (
-                grant.uid,
-                refused
-                or (
-                    Enforcement("Unreported")
-                    if reported is None
-                    else reported.get(grant.uid, Enforcement("Granted"))
-                ),
-            )
+        known = before.get(grant.uid)
+        if known == grant and reported is not None:
+            state = reported.get(grant.uid, Enforcement("Granted"))
+        elif known is not None and known._replace(memory=grant.memory) == grant:
+            state = Enforcement("Unreported")
+        else:
+            continue
+        yield grant.uid, refused or state
 
 
 def _refused(allocation: NodeAllocation) -> Enforcement | None:

@@ -54,6 +54,9 @@ class Tolerance(NamedTuple):
 
 ANY = Tolerance(math.inf)
 
+MEMORY = Tolerance(0.1, 1 << 28)
+"""A change of bytes that is told in turn."""
+
 ALWAYS: Final[Mapping[str, Tolerance]] = {
     **dict.fromkeys(NUMBERS, Tolerance(VISIBLE)),
     **dict.fromkeys(WITH_OTHERS, ANY),
@@ -62,7 +65,7 @@ ALWAYS: Final[Mapping[str, Tolerance]] = {
 
 BETWEEN_TURNS: Final[Mapping[str, Tolerance]] = {
     **ALWAYS,
-    **dict.fromkeys(("demand", "granted", "memory"), Tolerance(0.1, 1 << 28)),
+    **dict.fromkeys(("demand", "granted", "memory"), MEMORY),
     **dict.fromkeys(("credits", "memoryReason"), ANY),
 }
 """The same while it is not an object's turn: Karma changes memory and credits in every quantum."""
@@ -114,7 +117,7 @@ def _same(before: Any, after: Any, field: str, tolerated: Mapping[str, Tolerance
             return False
         return all(_same(before[key], after[key], key, tolerated) for key in after)
     if tolerance is not None:
-        return _near(before, after, tolerance)
+        return is_near(before, after, tolerance)
     if isinstance(before, list) and isinstance(after, list):
         return len(before) == len(after) and all(
             _same(one, other, field, tolerated) for one, other in zip(before, after, strict=True)
@@ -124,7 +127,10 @@ def _same(before: Any, after: Any, field: str, tolerated: Mapping[str, Tolerance
     return False
 
 
-def _near(before: Any, after: Any, tolerance: Tolerance) -> bool:
+def is_near(before: Any, after: Any, tolerance: Tolerance) -> bool:
+    """Whether two numbers differ by no more than is tolerated, or are the same texts."""
+    if before == after:
+        return True
     try:
         one, other = float(before), float(after)
     except (TypeError, ValueError):
@@ -182,7 +188,7 @@ def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]
     former = {str(each.get("name")): each for each in listed(before, "pods")}
     for pod in listed(after, "pods"):
         had, has = (_cores(each) for each in (former.get(pod["name"], {}), pod))
-        if not _near(had, has, Tolerance(VISIBLE)):
+        if not is_near(had, has, Tolerance(VISIBLE)):
             node = f" on {pod['node']}" if "node" in pod else ""
             yield f"Pod {pod['name']}{node}: now {has} cores, before {had}"
 

@@ -15,6 +15,7 @@ from walras_operator.decide.colocating.status import last_colocation
 from walras_operator.decide.conditions import MAX_REASON, clipped
 from walras_operator.decide.enforcement import Enforcement
 from walras_operator.decide.numbers import figure, thousandths
+from walras_operator.decide.status.changes import MEMORY, is_near
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,10 +88,17 @@ def _without_empty(document: Document) -> Document:
 
 
 def _state(grant: Grant, held: Enforcement, former: Mapping[str, Any]) -> Any:
-    """Return the state of a pod; an agent's last report of the same grant stands until the next."""
+    """Return the state of a pod; an agent's last report of the same cores stands until the next.
+
+    So it does while Karma changes the pod's memory by no more than a status tells at once.
+    """
     if held.state != "Unreported":
         return held.state
-    same = former.get("node") == grant.node and former.get("held") == thousandths(grant.held)
+    same = (
+        former.get("node") == grant.node
+        and former.get("held") == thousandths(grant.held)
+        and is_near(former.get("memory"), grant.memory, MEMORY)
+    )
     return "Enforced" if same and former.get("state") == "Enforced" else "Granted"
 
 
