@@ -329,6 +329,25 @@ def test_time_counts_while_grants_change_with_every_decision() -> None:
     assert float(run["cores"]) == pytest.approx(held / 50)
 
 
+def test_time_counts_while_memory_alone_changes_with_every_decision() -> None:
+    now = running()
+    for number in range(1, 6):
+        cores, memory = share(now, "train-1")
+        wants = job(auction={}, memory={"demand": f"{4 + number % 2}Gi"})
+        jobs = [world(wants).objects.jobs[0].spec, *(each.spec for each in now.objects.jobs[1:])]
+        changed = [
+            each.model_copy(update={"spec": spec})
+            for each, spec in zip(now.objects.jobs, jobs, strict=True)
+        ]
+        now = enforced(replace(now, objects=replace(now.objects, jobs=changed)))
+        now, _ = later(now, 10 + 10 * number)
+        assert share(now, "train-1")[0] == cores
+        assert share(now, "train-1")[1] != memory
+    gone, _ = later(without(now, "train-1"), 60)
+    (run,) = runs(later(knowing(gone, train_1=lived(10, 60)), 61)[0])["finished"]
+    assert run["heldSeconds"] == 50
+
+
 @pytest.mark.parametrize("field", ["cores", "memory"])
 def test_a_change_that_the_last_operator_did_not_live_to_tell_is_seen(field: str) -> None:
     before = running()
