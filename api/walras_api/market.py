@@ -46,6 +46,9 @@ MOST_NODES = 5000
 MOST_BALANCES = 5000
 """Balances that the Market's status lists; more are kept in parts, outside of it."""
 
+MOST_NODE_GAINS = 20
+"""Nodes that were added, of which the Market's status keeps what they brought: the latest."""
+
 MOST_LABELS = 16
 """Labels of nodes that may name a pool."""
 
@@ -453,12 +456,15 @@ class NodesEffectReport(Status):
 
     Attributes:
         progress: Relative change of ``status.scores.systemProgress``.
+        progress_error: Standard error of ``progress``, widened by what nodes brought that were
+            added; absent for one node less.
         speedup: Change of the total speedup, where a job alone on one core counts as 1.
         gaining: Users that gain most, as last computed.
         losing: Users that lose most, as last computed.
     """
 
     progress: Decimals
+    progress_error: Decimals | None = None
     speedup: Decimals
     gaining: Annotated[list[UserChangeReport], Field(max_length=MOST_USERS)] = Field(
         default_factory=list
@@ -475,15 +481,16 @@ class PredictionReport(Status):
         of: What was predicted: ``Finish`` for ends of jobs with deadlines, when half of the work
             was done; and by progress checks, of each SpeedupProfile the latest ones, ``Gain`` for
             progress after cores were moved, ``Penalty`` for progress lost beside a co-runner, and
-            ``Speedup`` for progress alone by F.
+            ``Speedup`` for progress alone by F; and ``Node`` for what one more node brings.
         number: Number of predictions.
         coverage: Part of them that came within one stated error; 0.68 if errors are right.
         width: Mean stated error, as a part of the time that they looked ahead for ``Finish``; of
-            the progress before the move for ``Gain``, alone for ``Penalty``, and predicted for
-            ``Speedup``.
+            the progress before the move for ``Gain``, alone for ``Penalty``, predicted for
+            ``Speedup``, and of the whole market before the node came for ``Node``.
         crps: Mean continuous ranked probability score, as a part of the same; 0 is perfect.
         widening: Factor by which errors were too small, at least 1. Errors of jobs with deadlines
-            that start now are multiplied by that of ``Finish``.
+            that start now are multiplied by that of ``Finish``, and those of node pools by that of
+            ``Node``.
     """
 
     of: str
@@ -525,6 +532,26 @@ class NodePoolReport(Status):
     recommended_nodes: int | None = None
     unmet_memory: Amount | None = None
     memory_value: Decimals | None = None
+
+
+class NodeGain(Status):
+    """What a node that was added brought, beside what its pool had told that one more would.
+
+    Attributes:
+        pool: Name of the node pool.
+        node: Name of the node.
+        expected: Relative change of system progress that was told (``oneMore.progress``).
+        error: Standard error that was told with it.
+        widened: Factor that was in the error, since earlier gains were worse than told.
+        came: Relative change that came, once the same pods had spread over the node.
+    """
+
+    pool: str
+    node: str
+    expected: Decimals
+    error: Decimals
+    widened: Decimals
+    came: Decimals
 
 
 class CreditBalance(Status):
@@ -632,6 +659,7 @@ class MarketStatus(ConditionedStatus):
         prices: Price of each node's cores.
         node_pools: Worth of more nodes of each pool, for the pools with the most cores.
         other_node_pools: Number of pools that are not listed.
+        node_gains: What nodes brought that were added, the latest last.
         predictions: How good predictions were that came true; empty if none has.
         memory_mechanism: Mechanism that divided memory; absent if memory was not divided.
         ledger: Karma credits; absent if memory is not divided by Karma.
@@ -652,6 +680,9 @@ class MarketStatus(ConditionedStatus):
         default_factory=list
     )
     other_node_pools: int | None = None
+    node_gains: Annotated[list[NodeGain], Field(max_length=MOST_NODE_GAINS)] = Field(
+        default_factory=list
+    )
     predictions: list[PredictionReport] = Field(default_factory=list)
     memory_mechanism: MemoryMechanism | None = None
     ledger: LedgerReport | None = None

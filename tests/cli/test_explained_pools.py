@@ -112,7 +112,7 @@ def test_a_cluster_is_explained_by_its_pools() -> None:
         if large.one_more.progress < 0.0995
         else (f"{large.one_more.progress:.0%}")
     )
-    assert f"one more node of pool large would bring {progress} more progress" in text
+    assert f"one more node of pool large would bring {progress} ±1.0% more progress" in text
     assert "to vision" in text
     assert "Cluster  Cleared" in text
     assert f"{large.recommended_nodes} nodes are recommended" in text
@@ -163,7 +163,7 @@ def test_losses_and_ends_of_the_range_are_told_as_such() -> None:
     )
     pool = replace(large, one_more=worse, recommended_nodes=6)
     first, *_, money, recommended = (each for each in pool_sentences(pool) if "memory" not in each)
-    assert first.startswith("one more node of pool large would cost 5.2% of progress (")
+    assert first.startswith("one more node of pool large would cost 5.2% ±1.0% of progress (")
     assert "utility of others: " in first
     assert "a node costs 1.92" in money
     assert "3 more than there are" in recommended
@@ -248,6 +248,12 @@ def test_predictions_that_came_true_are_told_with_what_follows() -> None:
     words = " ".join(printed(render_cluster(explain_cluster(known, market), wide=False)).split())
     assert "gains by moved cores came within their error, which was 5.0% of the progress" in words
     assert "right ones would have been 2.5 times as wide" in words
+    nodes = report.model_copy(update={"of": "Node"})
+    status = known.market.status.model_copy(update={"predictions": [nodes]})
+    market = replace(known.market, status=status)
+    words = " ".join(printed(render_cluster(explain_cluster(known, market), wide=False)).split())
+    assert "gains by one more node came within their error" in words
+    assert "those that are told now are 2.5 times as wide" in words
 
 
 @pytest.mark.parametrize(

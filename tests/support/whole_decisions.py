@@ -9,9 +9,12 @@ from walras_operator.decide import decision, world
 from walras_operator.decide.world import Carried, Reference, Writes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from walras.market.plan import Plan
     from walras.market.snapshot import Snapshot
     from walras_api.kinds import MarketSpec
+    from walras_api.market import NodeGain
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class Decision(Writes):
     carried: Carried = Carried()  # noqa: RUF009 - immutable
     rules: MarketSpec | None = None
     plan: Plan | None = None
+    gains: Sequence[NodeGain] = ()
     snapshot: Snapshot | None = None
     notes: tuple[str, ...] = ()
     quantum_ends: str = ""

@@ -150,19 +150,15 @@ def documents_of_run(loop: Loop) -> list[Document]:
         scores = evaluate_plan(snapshot, plan)
         conditions = {"Ready": cleared(plan)}
         status = market_status(
-            market,
-            objects.rules,
-            snapshot,
-            plan,
-            scores,
-            conditions,
-            None,
-            None,
-            None,
-            None,
-            [],
-            {},
-            now,
+            *(market, objects.rules, snapshot, plan, scores, conditions),
+            waiting=None,
+            ledger=None,
+            owed=None,
+            pools=None,
+            gains=[],
+            predictions=[],
+            before={},
+            now=now,
         )
         documents = [_document(market, status)]
         by_reference = {

@@ -53,6 +53,7 @@ LEAST_PART = 0.01
 GIB = 2**30
 
 _TOLERANCE = 1e-9  # a node among thousands changes progress by 1e-4
+_PRESENT = "", 0  # key of the outcome with the nodes that there are
 _STEP = 0.01  # relative change of a pool's cores by which a derivative is computed
 
 
@@ -90,10 +91,18 @@ class NodePool:
 
 
 class NodePools(NamedTuple):
-    """Signals of the largest pools, sorted by name, and the number of pools that are left out."""
+    """Signals of all node pools.
+
+    Attributes:
+        pools: The largest pools, sorted by name.
+        others: Number of pools that are left out.
+        unevenness: Relative difference of the plan's system progress from that with the jobs
+            spread; 0 if the market could not be solved.
+    """
 
     pools: tuple[NodePool, ...]
     others: int = 0
+    unevenness: float = 0.0
 
 
 def node_pools(
@@ -128,7 +137,9 @@ def node_pools(
                 memory_value=_memory_value(here, unmet),
             )
         found.append(_with_values(signals, market, prices.least_speedup(pool)))
-    return NodePools(tuple(found), len(nodes) - len(found))
+    spread_out = 0.0 if market is None else market.progress
+    unevenness = plan.system_progress / spread_out - 1 if spread_out else 0.0
+    return NodePools(tuple(found), len(nodes) - len(found), unevenness)
 
 
 def _mean_price(nodes: Sequence[Node], prices: Mapping[str, float]) -> float:
@@ -240,6 +251,12 @@ class _SpreadMarket:
             self._most(-worth, relative),
         )
 
+    @property
+    def progress(self) -> float:
+        """System progress with the nodes that there are; 0 before anything was asked of them."""
+        known = self._known.get(_PRESENT)
+        return 0.0 if known is None else known.progress
+
     def core_value(self, pool: NodePool) -> float:
         """Return the total speedup that a core adds to a pool: the derivative."""
         if not self._spread[pool.name].jobs:
@@ -271,7 +288,7 @@ class _SpreadMarket:
         """
         now = self._spread[pool.name]
         present = nodes == pool.nodes or not now.jobs
-        key = ("", 0) if present else (pool.name, nodes)
+        key = _PRESENT if present else (pool.name, nodes)
         if key not in self._known:
             changed = {} if present else {pool.name: spread(now, nodes)}
             sale = self._sale({**self._spread, **changed}) if changed else self._present

@@ -46,6 +46,7 @@ from walras_operator.decide.measuring.measure import (
     with_results,
     without_measurements,
 )
+from walras_operator.decide.node_gains import with_gains
 from walras_operator.decide.proven_time import with_proven_time
 from walras_operator.decide.runs.run_record import RecordedEnds, record_ends, runs_by_job
 from walras_operator.decide.status.entitlement import EntitlementOutcomes
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from walras.market.plan import Grant, Plan
     from walras_api.cluster import Pod
     from walras_api.job_inputs import Name
+    from walras_api.market import NodeGain
     from walras_api.status import WaitingWorkloads
     from walras_operator.decide.allocations import Allocations
     from walras_operator.decide.enforcement import Enforcement
@@ -145,10 +147,12 @@ def _carry_out(
     granted, balances = _granted(world, ended.world, found), balances_after(world, found)
     settlement = balances.settlement
     placed = placements(world, found.rules, found.plan)
+    pools = world.node_pools
+    gains = with_gains(balances.before, () if pools is None else pools.gains)
 
     def of_market() -> Iterator[StatusUpdate]:
         if market is not None:
-            yield _market_update(world, market, found, granted, balances)
+            yield _market_update(world, market, found, granted, balances, gains)
 
     # What a node is to measure next may replace a report that only the profile's status keeps.
     of_profiles = profile_statuses(world, granted.measuring.profiles)
@@ -175,7 +179,7 @@ def _carry_out(
         first=Writes() if whole else first,
         rest=(lambda: first + rest()) if whole else rest,
         wake=NextWake(_quantum_end(world, found), (*ended.pods, *ended_pods(world))),
-        market=ClearedMarket(found.rules, found.snapshot, found.plan),
+        market=ClearedMarket(found.rules, found.snapshot, found.plan, gains),
         notes=_notes(world, found.validated),
     )
 
@@ -263,7 +267,12 @@ def _carried_after(before: Carried, found: Cleared) -> Carried:
 
 
 def _market_update(
-    world: World, market: Market, found: Cleared, granted: _Granted, balances: Balances
+    world: World,
+    market: Market,
+    found: Cleared,
+    granted: _Granted,
+    balances: Balances,
+    gains: list[NodeGain],
 ) -> StatusUpdate:
     """Return the new status of the Market that was cleared, beside the one last written."""
     after = market_status(
@@ -277,8 +286,9 @@ def _market_update(
         balances.ledger,
         balances.account,
         world.node_pools,
+        gains,
         prediction_reports(
-            world.objects.jobs, granted.outcomes.deadlines, granted.measuring.profiles
+            world.objects.jobs, granted.outcomes.deadlines, granted.measuring.profiles, gains
         ),
         balances.before,
         world.now,

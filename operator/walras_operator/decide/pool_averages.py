@@ -4,6 +4,9 @@ Prices follow every pod that comes or goes, and nobody should add a node for a p
 signal is therefore an exponentially weighted mean: a sample that comes t seconds after the last one
 counts 1 - exp(-t / 600), and the first sample counts alone. Numbers of nodes and cores are facts,
 and users that gain or lose are those of the last sample; neither is averaged.
+
+The gain by one more node errs by what the market differs from the model, whose pods are spread
+evenly, and by what the average is late.
 """
 
 from __future__ import annotations
@@ -20,9 +23,15 @@ if TYPE_CHECKING:
 
     from walras.analysis.node_pools import NodePool, NodePools
     from walras.analysis.pool_effects import NodesEffect, UserChange
+    from walras_api.market import NodeGain
 
 TIME_CONSTANT = 600.0
 """Seconds after which a change of a signal shows by 63 %."""
+
+
+LEAST_ERROR = 0.01
+"""Error that every gain has at least, as a part of progress: which pods meet on a node differs by
+chance, as it does in `tests/operator/test_node_gains.py`."""
 
 
 class PoolAverage(NamedTuple):
@@ -31,14 +40,15 @@ class PoolAverage(NamedTuple):
     Attributes:
         pool: Signals with their averages, and the facts and users of the last sample.
         recommended: Average of the recommended number of nodes; None as in the last sample.
+        error: Standard error of the relative gain by one more node.
     """
 
     pool: NodePool
     recommended: float | None
+    error: float
 
-    @property
-    def report(self) -> NodePoolReport:
-        """The averages as they stand in the Market's status."""
+    def report(self, widened: float) -> NodePoolReport:
+        """Return the averages as they stand in the Market's status, with errors widened so far."""
         pool = self.pool
         return NodePoolReport(
             name=pool.name,
@@ -46,7 +56,7 @@ class PoolAverage(NamedTuple):
             cores=thousandths(pool.cores),
             price=figure(pool.price),
             core_value=_figure(pool.core_value),
-            one_more=_effect(pool.one_more),
+            one_more=_effect(pool.one_more, self.error * widened),
             one_less=_effect(pool.one_less),
             recommended_nodes=None if self.recommended is None else round(self.recommended),
             unmet_memory=None if pool.unmet_memory is None else str(pool.unmet_memory),
@@ -74,25 +84,38 @@ class PoolAverages(NamedTuple):
         """
         weight = -math.expm1(-seconds / TIME_CONSTANT)
         pools = {
-            each.name: _averaged(self.pools.get(each.name), each, weight) for each in sample.pools
+            each.name: _averaged(self.pools.get(each.name), each, weight, sample.unevenness)
+            for each in sample.pools
         }
         return PoolAverages(pools, sample.others)
 
-    def reports(self) -> NodePoolReports:
-        """Return the averages as they stand in the Market's status."""
-        return NodePoolReports(tuple(each.report for each in self.pools.values()), self.others)
+    def reports(self, widened: float = 1.0) -> NodePoolReports:
+        """Return the averages as they stand in the Market's status, with errors widened so far."""
+        pools = tuple(each.report(widened) for each in self.pools.values())
+        return NodePoolReports(pools, self.others, widened)
 
 
 class NodePoolReports(NamedTuple):
-    """Signals of node pools for the Market's status, and the number of pools that are left out."""
+    """Signals of node pools for the Market's status.
+
+    Attributes:
+        pools: Signals of the pools that are listed.
+        others: Number of pools that are left out.
+        widened: Factor in the errors of gains by one more node.
+        gains: What nodes brought that were added since this operator leads.
+    """
 
     pools: tuple[NodePoolReport, ...]
     others: int = 0
+    widened: float = 1.0
+    gains: tuple[NodeGain, ...] = ()
 
 
-def _averaged(before: PoolAverage | None, now: NodePool, weight: float) -> PoolAverage:
+def _averaged(
+    before: PoolAverage | None, now: NodePool, weight: float, unevenness: float
+) -> PoolAverage:
     if before is None:
-        return PoolAverage(now, now.recommended)
+        return PoolAverage(now, now.recommended, max(abs(unevenness), LEAST_ERROR))
     known = before.pool
     unmet = _mean(known.unmet_memory, now.unmet_memory, weight)
     pool = replace(
@@ -104,7 +127,11 @@ def _averaged(before: PoolAverage | None, now: NodePool, weight: float) -> PoolA
         unmet_memory=None if unmet is None else round(unmet),
         memory_value=_mean(known.memory_value, now.memory_value, weight),
     )
-    return PoolAverage(pool, _mean(before.recommended, now.recommended, weight))
+    late = 0.0
+    if pool.one_more is not None and now.one_more is not None:
+        late = now.one_more.progress - pool.one_more.progress
+    error = max(math.hypot(unevenness, late), LEAST_ERROR)
+    return PoolAverage(pool, _mean(before.recommended, now.recommended, weight), error)
 
 
 def _mean(before: float | None, now: float | None, weight: float) -> float | None:
@@ -130,11 +157,12 @@ def _figure(value: float | None) -> str | None:
     return None if value is None else figure(value)
 
 
-def _effect(effect: NodesEffect | None) -> NodesEffectReport | None:
+def _effect(effect: NodesEffect | None, error: float | None = None) -> NodesEffectReport | None:
     if effect is None:
         return None
     return NodesEffectReport(
         progress=figure(effect.progress),
+        progress_error=_figure(error),
         speedup=figure(effect.speedup),
         gaining=_changes(effect.gaining),
         losing=_changes(effect.losing),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from walras.market.snapshot import JobKey, Snapshot
     from walras_api.cluster import Pod
     from walras_api.kinds import AnyResource, Market, MarketSpec
+    from walras_api.market import NodeGain
     from walras_api.node_allocation import NodeAllocation
     from walras_api.waiting import WaitingMethod
     from walras_operator.decide.known_quotas import Quotas
@@ -368,11 +369,13 @@ class ClearedMarket(NamedTuple):
         rules: Rules by which it was cleared.
         snapshot: Input of the market.
         plan: Outcome of the market.
+        gains: What nodes brought that were added.
     """
 
     rules: MarketSpec
     snapshot: Snapshot
     plan: Plan
+    gains: Sequence[NodeGain] = ()
 
 
 @dataclass(frozen=True, slots=True)

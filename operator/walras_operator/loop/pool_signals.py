@@ -15,16 +15,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.analysis.node_pools import node_pools
+from walras.analysis.predictions import widening
 from walras_api.assembly import policy_of, pool_prices_of
+from walras_api.market import MOST_NODE_GAINS
+from walras_operator.decide.node_gains import AddedNodes, came_true
 from walras_operator.decide.pool_averages import PoolAverages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from walras.analysis.node_pools import NodePools
     from walras.market.plan import Plan
     from walras.market.snapshot import Snapshot
     from walras_api.kinds import MarketSpec
+    from walras_api.market import NodeGain
     from walras_operator.decide.pool_averages import NodePoolReports
 
 _log = logging.getLogger(__name__)
@@ -39,11 +43,12 @@ _SHARE = 0.05  # most of the time that samples are computed
 
 
 class _Decided(NamedTuple):
-    """The input of a decision, and its outcome."""
+    """The input of a decision, its outcome, and what nodes brought that were added."""
 
     snapshot: Snapshot
     plan: Plan
     rules: MarketSpec
+    gains: Sequence[NodeGain]
 
     def same_signals(self, other: _Decided | None) -> bool:
         """Return whether another decision surely has the same signals."""
@@ -74,6 +79,8 @@ class _Term:
         sample: The signals of that decision.
         since: When the last sample was taken.
         averages: Averages of all samples.
+        added: Nodes that were added.
+        gains: What they brought.
         reports: The same for the Market's status; None before the first sample.
     """
 
@@ -83,6 +90,8 @@ class _Term:
     sample: NodePools | None = None
     since: float | None = None
     averages: PoolAverages = field(default_factory=lambda: PoolAverages({}))
+    added: AddedNodes = field(default_factory=AddedNodes)
+    gains: tuple[NodeGain, ...] = ()
     reports: NodePoolReports | None = None
 
 
@@ -117,9 +126,11 @@ class PoolSignals:
         if term != self._term.number:
             self._term = _Term(term)
 
-    def decided(self, snapshot: Snapshot, plan: Plan, rules: MarketSpec) -> None:
-        """Take note of a decision; safe for concurrent use."""
-        self._term.latest = _Decided(snapshot, plan, rules)
+    def decided(
+        self, snapshot: Snapshot, plan: Plan, rules: MarketSpec, gains: Sequence[NodeGain] = ()
+    ) -> None:
+        """Take note of a decision, and of what nodes brought; safe for concurrent use."""
+        self._term.latest = _Decided(snapshot, plan, rules, gains)
         self._decided_once.set()
 
     @property
@@ -138,19 +149,24 @@ class PoolSignals:
     def sample(self) -> None:
         """Compute the signals of the latest decision, and average them with earlier ones."""
         term = self._term
-        decided = term.latest
-        if decided is None:
+        if term.latest is None:
             return
         try:
-            if term.sample is None or not decided.same_signals(term.sampled):
-                policy, prices = policy_of(decided.rules), pool_prices_of(decided.rules)
-                term.sample = node_pools(decided.snapshot, decided.plan, policy, prices)
-                term.sampled = decided
+            self._sample(term, term.latest)
         except Exception:  # noqa: BLE001 - the next sample may succeed
             _log.exception("signals of node pools failed", extra={"event": "crash"})
-            return
+
+    def _sample(self, term: _Term, decided: _Decided) -> None:
+        if term.sample is None or not decided.same_signals(term.sampled):
+            policy, prices = policy_of(decided.rules), pool_prices_of(decided.rules)
+            term.sample = node_pools(decided.snapshot, decided.plan, policy, prices)
+            term.sampled = decided
         now = self._clock()
         seconds = 0.0 if term.since is None else now - term.since
         term.since = now
         term.averages = term.averages.after(term.sample, seconds)
-        term.reports = term.averages.reports()
+        reports = term.averages.reports(widening(came_true(decided.gains)))
+        gain = term.added.after(decided.snapshot, decided.plan.system_progress, reports, seconds)
+        if gain is not None:
+            term.gains = (*term.gains, gain)[-MOST_NODE_GAINS:]
+        term.reports = reports._replace(gains=term.gains)

@@ -263,7 +263,8 @@ class Recompute:
         self.rules = decision.carried.rules or self.rules
         self._metrics.noted(decision.notes)
         if decision.market is not None:
-            self._pools.decided(decision.market.snapshot, decision.market.plan, self.rules)
+            cleared = decision.market
+            self._pools.decided(cleared.snapshot, cleared.plan, self.rules, cleared.gains)
 
     def _more_urgent(self) -> bool:
         """Return whether another decision is due for an urgent reason."""

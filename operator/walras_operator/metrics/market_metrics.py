@@ -107,13 +107,13 @@ _OF_NODE_POOLS = {
 
 
 _OF_PREDICTIONS = {
-    "predictions": ("Predictions that came true, of jobs that exist.", ("number",)),
+    "predictions": ("Predictions that came true, of objects that exist.", ("number",)),
     "prediction_coverage": (
         "Part of the predictions that came within one stated error; 0.68 if these are right.",
         ("coverage",),
     ),
     "prediction_width": (
-        "Mean stated error, as a part of the time that predictions looked ahead.",
+        "Mean stated error, as a part of the time looked ahead, or of a progress.",
         ("width",),
     ),
     "prediction_crps": (
@@ -121,7 +121,7 @@ _OF_PREDICTIONS = {
         ("crps",),
     ),
     "prediction_widening": (
-        "Factor by which stated errors are widened, since predictions were worse than stated.",
+        "Factor by which stated errors were too small.",
         ("widening",),
     ),
 }

@@ -28,9 +28,11 @@ class PricedEffect(NodesEffect):
     Attributes:
         worth_per_hour: Worth of the change of speedup for an hour; None without
             ``valuePerCoreHour``.
+        progress_error: Standard error of the change of progress; None for one node less.
     """
 
     worth_per_hour: float | None = None
+    progress_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class PredictionsExplanation:
 
     Attributes:
         of: What was predicted: ``Finish`` (ends of jobs), ``Gain`` (of moved cores), ``Penalty``
-            (beside a co-runner) or ``Speedup`` (by F).
+            (beside a co-runner), ``Speedup`` (by F) or ``Node`` (of one more node).
         number: Number of predictions.
         coverage: Part of them that came within one stated error.
         width: Mean stated error, as a part of the time that ends looked ahead, or of progress.
@@ -209,6 +211,7 @@ def _effect(effect: NodesEffectReport | None, worth: float | None) -> PricedEffe
         progress=float(effect.progress),
         speedup=speedup,
         worth_per_hour=None if worth is None else worth * speedup,
+        progress_error=number(effect.progress_error),
         gaining=_users(effect.gaining),
         losing=_users(effect.losing),
     )

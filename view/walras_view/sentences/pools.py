@@ -9,12 +9,13 @@ from walras_view.text import memory
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from walras.analysis.pool_effects import NodesEffect, UserChange
-    from walras_view.explain.pools import PoolExplanation, PredictionsExplanation
+    from walras.analysis.pool_effects import UserChange
+    from walras_view.explain.pools import PoolExplanation, PredictionsExplanation, PricedEffect
 
 
 _PREDICTED = {
     "Finish": ("ends", "the time that they looked ahead"),
+    "Node": ("gains by one more node", "the progress before"),
     "Gain": ("gains by moved cores", "the progress before"),
     "Penalty": ("penalties beside a co-runner", "the progress alone"),
     "Speedup": ("speedups by F", "the predicted progress"),
@@ -50,20 +51,20 @@ def prediction_sentence(found: PredictionsExplanation) -> str:
     )
     if found.widening <= 1:
         return said
-    so = (
-        "those of jobs that start now are {:.1f} times as wide"
-        if found.of == "Finish"
-        else "right ones would have been {:.1f} times as wide"
-    )
+    so = {
+        "Finish": "those of jobs that start now are {:.1f} times as wide",
+        "Node": "those that are told now are {:.1f} times as wide",
+    }.get(found.of, "right ones would have been {:.1f} times as wide")
     return f"{said}; these errors were too small, and {so.format(found.widening)}"
 
 
-def _effect(effect: NodesEffect) -> str:
+def _effect(effect: PricedEffect) -> str:
     gains = effect.progress >= 0
     verb = "bring {} more progress" if gains else "cost {} of progress"
     mine, others = (effect.gaining, effect.losing) if gains else (effect.losing, effect.gaining)
     parts = ", ".join(f"{each.part:.0%} {'to' if gains else 'from'} {each.user}" for each in mine)
-    said = verb.format(percent(abs(effect.progress))) + (f" ({parts})" if parts else "")
+    about = "" if effect.progress_error is None else f" ±{percent(effect.progress_error)}"
+    said = verb.format(percent(abs(effect.progress)) + about) + (f" ({parts})" if parts else "")
     return said + (f"; {_others(others)}" if others else "")
 
 

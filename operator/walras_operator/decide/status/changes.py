@@ -35,8 +35,11 @@ NUMBERS = frozenset(
 """Fields whose numbers follow prices, or every progress check in the cluster."""
 
 WITH_OTHERS = frozenset(
-    {"coreHours", "gaining", "losing", "neededCores", "payableCores", "workLeftError"}
-)
+    {
+        "coreHours", "gaining", "losing", "neededCores", "payableCores", "progressError",
+        "workLeftError",
+    }
+)  # fmt: skip
 """Fields that change all the time, and are written when another one is."""
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from walras.market.plan import Plan
     from walras.market.snapshot import Snapshot
     from walras_api.kinds import Market, MarketSpec
-    from walras_api.market import LedgerReport, PredictionReport
+    from walras_api.market import LedgerReport, NodeGain, PredictionReport
     from walras_api.status import WaitingWorkloads
     from walras_operator.decide.pool_averages import NodePoolReports
     from walras_operator.decide.world import Document
@@ -49,6 +49,7 @@ def market_status(
     ledger: LedgerReport | None,
     owed: Document | None,
     pools: NodePoolReports | None,
+    gains: list[NodeGain],
     predictions: list[PredictionReport],
     before: Mapping[str, Any],
     now: str,
@@ -66,6 +67,7 @@ def market_status(
         ledger: Karma credits; None if there are none.
         owed: The account; None if there is no entitlement.
         pools: Signals of node pools; None to keep those of the status as last written.
+        gains: What nodes brought that were added.
         predictions: How good predictions were that came true.
         before: Status as last written.
         now: Current time (RFC 3339).
@@ -91,6 +93,7 @@ def market_status(
         ],
         node_pools=[] if pools is None else list(pools.pools),
         other_node_pools=None if pools is None else pools.others or None,
+        node_gains=gains,
         predictions=predictions,
         memory_mechanism=rules.memory.mechanism if plan.memory_mechanism else None,
         ledger=ledger,

@@ -10,6 +10,7 @@ from walras.analysis.predictions import Prediction, score
 from walras_api.finish_predictions import came_true
 from walras_api.market import PredictionReport
 from walras_operator.decide.conditions import listed
+from walras_operator.decide.node_gains import came_true as gains_that_came
 from walras_operator.decide.numbers import figure
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from walras_api.job_inputs import Name
     from walras_api.kinds import MarketJob, SpeedupProfile
+    from walras_api.market import NodeGain
     from walras_operator.decide.job_outcomes import DeadlineResult
 
 OF_PROGRESS = ("Gain", "Penalty", "Speedup")
@@ -27,6 +29,7 @@ def prediction_reports(
     jobs: Iterable[MarketJob],
     decided: Mapping[Name, DeadlineResult],
     profiles: Iterable[SpeedupProfile],
+    gains: Iterable[NodeGain],
 ) -> list[PredictionReport]:
     """Return how good the predictions of each kind were that came true; no report where none has.
 
@@ -34,6 +37,7 @@ def prediction_reports(
         jobs: All MarketJobs, with their last statuses.
         decided: What this decision says of deadlines.
         profiles: All SpeedupProfiles, with the progress checks that this decision has read.
+        gains: What nodes brought that were added.
     """
     statuses = (
         {"deadline": decided[key].document} if key in decided else job.status
@@ -41,7 +45,11 @@ def prediction_reports(
         for key in ((job.metadata.namespace, job.metadata.name),)
     )
     tested = _of_progress(profiles)
-    kinds = {"Finish": came_true(statuses), **{each: tested[each] for each in OF_PROGRESS}}
+    kinds = {
+        "Finish": came_true(statuses),
+        **{each: tested[each] for each in OF_PROGRESS},
+        "Node": gains_that_came(gains),
+    }
     return [
         PredictionReport(
             of=of,
