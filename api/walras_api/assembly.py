@@ -394,8 +394,14 @@ def _notes_on_jobs(known: _Known, present: Collection[Name]) -> Iterable[str]:
         for key, title in titles.items()
         if key in present and known.speedups[key].source == "Assumed"
     ]
+    refused = [title for key, title in titles.items() if known.speedups[key].refused]
     if absent:
         yield f"{_listed('MarketJob', absent)}: no pods of it are there"
+    if refused:
+        yield (
+            f"{_listed('MarketJob', refused)}: F is too uncertain by the measurements in the "
+            f"profile, which are not used; profile the program anew"
+        )
     if assumed:
         yield (
             f"{_listed('MarketJob', assumed)}: speedup is not known; a parallel fraction of "

@@ -33,15 +33,19 @@ class Speedup(NamedTuple):
     Attributes:
         source: Given (by the job), Written (in a profile), Measured (by a profile's measurements),
             Online (while it ran, as its profile's status says) or Assumed.
-        profile: Name of the profile that it is from; empty if none.
+        profile: Name of the profile that it is from, or whose measurements are refused; empty if
+            none.
         beside: Programs beside which all its online measurements were made; None if that is not
             known.
+        refused: Why the measurements of its profile are not used, as a sentence; empty if they are,
+            or if there are none.
     """
 
     fraction: float
     source: Literal["Given", "Written", "Measured", "Online", "Assumed"]
     profile: str = ""
     beside: frozenset[str] | None = frozenset()
+    refused: str = ""
 
 
 def bid_of(resource: MarketJob, rules: MarketSpec) -> core.Bid:
@@ -77,6 +81,9 @@ def profile_of(job: MarketJob, profiles: Mapping[Name, SpeedupProfile]) -> Speed
 def speedup_of(job: MarketJob, profiles: Mapping[Name, SpeedupProfile]) -> Speedup:
     """Return a job's speedup: given, profiled, or assumed.
 
+    Measurements in a profile after which F is as uncertain as before (`SpeedupProfile.refused`)
+    count as none: F is that of running pods once these were measured, and assumed before.
+
     Raises:
         ValueError: Its profile does not exist or cannot be used.
     """
@@ -88,17 +95,18 @@ def speedup_of(job: MarketJob, profiles: Mapping[Name, SpeedupProfile]) -> Speed
     name = profile.metadata.name
     if profile.spec.parallel_fraction is not None:
         return Speedup(float(profile.spec.parallel_fraction), "Written", name)
-    if not profile.spec.measurements:
-        online = measured_online(profile.status)
-        return (
-            Speedup(ASSUMED_FRACTION, "Assumed")
-            if online is None
-            else online._replace(profile=name)
-        )
+    title = f"SpeedupProfile {profile.metadata.namespace}/{name}"
     try:
-        return Speedup(profile.fit.fraction_at(full_size(job.spec.data)), "Measured", name)
+        why = profile.refused
+        if profile.spec.measurements and not why:
+            return Speedup(profile.fit.fraction_at(full_size(job.spec.data)), "Measured", name)
     except ValueError as error:
-        raise ValueError(f"SpeedupProfile {profile.metadata.namespace}/{name}: {error}") from error
+        raise ValueError(f"{title}: {error}") from error
+    online = measured_online(profile.status)
+    refused = why and f"the measurements of {title} are not used, since {why}"
+    if online is not None:
+        return online._replace(profile=name, refused=refused)
+    return Speedup(ASSUMED_FRACTION, "Assumed", name if why else "", refused=refused)
 
 
 def measured_online(status: Mapping[str, Any] | None) -> Speedup | None:

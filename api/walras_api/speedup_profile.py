@@ -473,6 +473,20 @@ class SpeedupProfile(Resource):
 
         return diagnose(samples_of(self.spec), self.fit)
 
+    @cached_property
+    def refused(self) -> str:
+        """Why F of the measurements is not used, as the end of a sentence; empty if it is used.
+
+        Raises:
+            ValueError: The measurements show no speedup; names the field.
+        """
+        if not self.spec.measurements:
+            return ""
+        from walras.speedup.diagnosis import NOT_MEASURED
+
+        faults = [each.fault for each in self.findings if each.code in NOT_MEASURED]
+        return " and ".join(faults)
+
 
 def samples_of(spec: SpeedupProfileSpec) -> tuple[Sample, ...]:
     """Return the measurements as samples to fit.

@@ -23,6 +23,7 @@ def without_waiting(measurements: Sequence[Measurement]) -> tuple[Measurement, .
     """Return the measurements with the times that the runs would have taken on a quiet machine.
 
     They are left as they are where hardly any run waited, or where it is not known of every run.
+    Of those for which it is not known, the error then is what others took of their CPUs.
     """
     waited = [
         1 - (each.unwaited.busy + each.unwaited.idle) / each.seconds
@@ -30,9 +31,15 @@ def without_waiting(measurements: Sequence[Measurement]) -> tuple[Measurement, .
         if each.unwaited is not None and each.cpu_seconds
     ]
     if len(waited) < len(measurements) or fmean(waited) <= QUIET:
-        return tuple(measurements)
+        return tuple(map(_with_unknown_waiting, measurements))
     work = _work(measurements)
     return tuple(_without_waiting(each, *work[each.size, each.cores]) for each in measurements)
+
+
+def _with_unknown_waiting(run: Measurement) -> Measurement:
+    if run.unwaited is not None or run.others is None or run.others <= QUIET:
+        return run
+    return replace(run, error=run.others)
 
 
 def _without_waiting(run: Measurement, cpu_seconds: float, error: float) -> Measurement:

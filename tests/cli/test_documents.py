@@ -153,6 +153,13 @@ def test_a_profile_of_the_jobs_own_name_is_used(tmp_path: Path) -> None:
     assert job.fit.predict_seconds(1, 1.0) == pytest.approx(10)
 
 
+def test_a_job_whose_profile_tells_nothing_of_f_is_measured_anew(tmp_path: Path) -> None:
+    unknown = JOB.replace(', parallelFraction: "0.9"', "")
+    noisy = PROFILE.replace('"0.6", "0.6"', '"0.5", "1.0"')
+    (job,) = load([write(tmp_path, ENTITLEMENT, unknown, noisy)]).jobs
+    assert (job.fit, job.fraction) == (None, None)
+
+
 def test_a_list_as_kubectl_prints_it_is_understood(tmp_path: Path) -> None:
     items = "apiVersion: v1\nkind: List\nitems:\n" + "".join(
         "- " + document.strip().replace("\n", "\n  ") + "\n" for document in (ENTITLEMENT, JOB)

@@ -209,16 +209,21 @@ SOURCES = {
     "given by spec.parallelFraction": job("a"),
     "written in SpeedupProfile p": job("a", profile="p"),
     "assumed until it is measured": job("a", auto=True),
+    "assumed, since the measurements of SpeedupProfile noisy": job("a", profile="noisy"),
 }
 
 
 @pytest.mark.parametrize(("source_text", "document"), SOURCES.items(), ids=SOURCES.keys())
 def test_it_is_said_where_f_is_from(source_text: str, document: Document) -> None:
     written = profile("p", parallelFraction="0.7")
-    facts = seen(decided(market(), entitlement(), node(), document, pod("a-0", "a"), written))
+    times = [{"cores": 1, "seconds": ["10"]}, {"cores": 4, "seconds": ["4", "10"]}]
+    profiles = (written, profile("noisy", measurements=times))
+    facts = seen(decided(market(), entitlement(), node(), document, pod("a-0", "a"), *profiles))
     found = explain_job(facts, facts.jobs["lab", "a"])
     assert found.source_text.startswith(source_text)
-    assert found.parallel_fraction == pytest.approx(0.7 if "profile" in document["spec"] else 0.9)
+    assert found.parallel_fraction == pytest.approx(
+        0.7 if document["spec"].get("profile") == "p" else 0.9
+    )
 
 
 def test_what_is_wrong_is_put_down_to_the_object_to_change() -> None:

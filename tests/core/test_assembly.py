@@ -320,6 +320,31 @@ def test_a_profile_without_a_word_in_its_spec_counts_as_measured_online(
     assert speedup.fraction == (0.75 if source == "Online" else ASSUMED_FRACTION)
 
 
+def test_measurements_that_tell_nothing_of_f_are_not_used() -> None:
+    """Half the runs on four cores took as long as those on one: F is 0.8, or 0."""
+    times = [{"cores": 1, "seconds": ["10", "10.1"]}, {"cores": 4, "seconds": ["4", "10"]}]
+    noisy = profile("train", measurements=times)
+    named = job(profile="train")
+    found = speedup_of(named, {("lab", "train"): noisy})
+    assert (found.fraction, found.source, found.profile) == (ASSUMED_FRACTION, "Assumed", "train")
+    assert "SpeedupProfile lab/train are not used, since " in found.refused
+    assert "F on 4 cores is uncertain by ±" in found.refused
+    online = {"source": "Online", "parallelFraction": "0.75"}
+    measured = speedup_of(named, {("lab", "train"): noisy.model_copy(update={"status": online})})
+    assert (measured.fraction, measured.source) == (0.75, "Online")
+    assert measured.refused == found.refused
+    (note,) = (each for each in made(noisy, named, pod("train-0")).notes if "uncertain" in each)
+    assert note.startswith("MarketJob lab/train: F is too uncertain by the measurements")
+    written = profile(
+        "train",
+        measurements=[{**each, "error": "0.2"} for each in times[:1]]
+        + [{"cores": 4, "seconds": ["4"]}],
+    )
+    assert speedup_of(named, {("lab", "train"): written}).source == "Assumed", "a stated error"
+    sure = profile("train", measurements=[times[0], {"cores": 4, "seconds": ["4", "4.1"]}])
+    assert speedup_of(named, {("lab", "train"): sure})[1::3] == ("Measured", "")
+
+
 def test_a_node_sells_what_reserve_and_other_pods_leave() -> None:
     rules = MarketSpec.model_validate({"cores": {"reservedCores": 1}})
     (sold,) = made(

@@ -455,6 +455,16 @@ def test_without_a_counter_the_work_is_what_the_profile_predicts() -> None:
     assert float(run.report()["workLeft"]) < before
 
 
+def test_work_is_not_predicted_from_times_that_are_refused() -> None:
+    times = [{"cores": 1, "seconds": ["1440"]}, {"cores": 4, "seconds": ["468", "1440"]}]
+    job = deadline_of(1.15, progress=None, parallelFraction=None, profile="p")
+    present = cluster(job, *others())
+    profiles = world(profile("p", measurements=times)).objects.profiles
+    run = Life(replace(present, objects=replace(present.objects, profiles=profiles)), {})
+    run.step()
+    assert run.on_time()[1] == "WorkUnknown"
+
+
 def test_under_an_auction_the_deadline_is_a_minimum_utility() -> None:
     present = cluster(deadline_of(1.2, auction={"budget": "3"}), *others())
     present = replace(present, markets=world(market(cores={"mechanism": "Auction"})).markets)

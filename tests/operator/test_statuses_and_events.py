@@ -267,6 +267,53 @@ def test_profiles_tell_what_follows_from_them_and_keep_what_was_measured_online(
     assert condition(decision, "SpeedupProfile", "online", "lab")[1] == "Online"
 
 
+NOISY = [{"cores": 1, "seconds": ["10"]}, {"cores": 4, "seconds": ["4", "10"]}]
+
+
+@pytest.mark.parametrize("automatic", [True, False])
+def test_a_profile_that_tells_nothing_of_f_is_not_measured(automatic: bool) -> None:
+    rules = market(profiling={"automatic": automatic})
+    noisy = profile("noisy", measurements=NOISY)
+    known = world(rules, *SMALL[1:], noisy, job("a", auto=True, profile="noisy"), pod("a-0", "a"))
+    decision = decide(known)
+    found = status(decision, "SpeedupProfile", "noisy", "lab")
+    assert "parallelFraction" not in found
+    assert "source" not in found
+    assert found["findings"][0]["code"] == "TooNoisy"
+    told = condition(decision, "SpeedupProfile", "noisy", "lab")
+    assert told[:2] == ("False", "TooNoisy")
+    assert "so F counts as not measured, and is assumed to be 0.9" in told[2]
+    job_status = status(decision, "MarketJob", "a", "lab")
+    assert job_status["profile"] == {
+        "parallelFraction": "0.9",
+        "source": "Assumed",
+        "name": "noisy",
+    }
+    profiled = condition(decision, "MarketJob", "a", "lab", type_="Profiled")
+    assert profiled[:2] == ("False", "TooFewCores" if automatic else "TooNoisy")
+    assert "SpeedupProfile lab/noisy are not used, since " in profiled[2]
+    assert "a parallel fraction of 0.9 is assumed" in profiled[2]
+
+
+def test_a_refused_profile_is_measured_while_a_pod_runs() -> None:
+    online = {
+        "source": "Online",
+        "parallelFraction": "0.8",
+        "online": {"measurements": [measurement("p", {1: 1.0, 2: 5 / 3})]},
+    }
+    noisy = {**profile("noisy", measurements=NOISY), "status": online}
+    known = world(market(), *SMALL[1:], noisy, job("a", auto=True, profile="noisy"))
+    decision = decide(known)
+    kept = status(decision, "SpeedupProfile", "noisy", "lab")
+    assert {key: kept[key] for key in online} == online
+    told = condition(decision, "SpeedupProfile", "noisy", "lab")
+    assert told[:2] == ("True", "Online")
+    assert "the measurements of the spec are not used, since " in told[2]
+    profiled = condition(decision, "MarketJob", "a", "lab", type_="Profiled")
+    assert profiled[:2] == ("True", "Online")
+    assert "F is 0.8, from SpeedupProfile noisy while pods ran; the measurements" in profiled[2]
+
+
 def test_a_job_says_where_its_speedup_is_from() -> None:
     decision = decide(
         world(*SMALL, profile("train", parallelFraction="0.75"), job("auto", auto=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from random import Random
 from typing import TYPE_CHECKING
@@ -208,16 +208,25 @@ def test_a_fraction_whose_error_is_too_large_is_not_measured(
 
 
 def test_nothing_is_corrected_where_not_all_runs_say_how_long_they_waited() -> None:
+    """Their times go into a profile with what others took as their error, so that F is not used."""
     runs = campaign([1.0] * 4, waited=0.5)
     unknown = Measurement(1, DataSize(Decimal(1)), 1.0, others=0.5)
-    assert without_waiting([*runs, unknown]) == (*runs, unknown)
+    found = without_waiting([*runs, unknown])
+    assert found == (*runs, replace(unknown, error=0.5))
+    unseen = without_waiting([replace(each, unwaited=None) for each in runs])
+    fit = fit_profile(samples_of(unseen))
+    read = parse_resource(profile_document("p", "lab", unseen, fit, ()))
+    assert isinstance(read, SpeedupProfile)
+    assert "is uncertain by ±" in read.refused
+    quiet = replace(unknown, others=0.01)
+    assert without_waiting([*runs, quiet]) == (*runs, quiet)
 
 
 def test_what_is_not_measured_is_not_printed() -> None:
     runs = without_waiting(campaign([1.0, 3.0, 2.0, 1.0, 1.5, 2.5], waited=1.0))
     samples = samples_of(runs)
     report = ProfileReport(runs, fit_profile(samples), diagnose(samples, fit_profile(samples)))
-    assert summary(report).plain.startswith("Parallel fraction: not measured, since repeated runs")
+    assert summary(report).plain.startswith("Parallel fraction: not measured, since its times")
     document = profile_document("p", "lab", runs, report.fit, report.findings)
     assert "parallelFraction" not in document["status"]
     again = parse_resource(document)

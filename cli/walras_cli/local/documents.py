@@ -23,7 +23,6 @@ from walras_api.kinds import (
 )
 from walras_api.market_job import full_size
 from walras_api.parse import parse_resource
-from walras_api.speedup_profile import fit_of
 from walras_cli.documents import InputError, Located, read
 from walras_profiler.sampling import SamplingError, check_source
 from walras_profiler.template import Template, check_program
@@ -217,14 +216,19 @@ def _job(
 def _speedup(
     located: Located[AnyResource], data: JobData
 ) -> tuple[SpeedupFit | None, float | None]:
-    """Return what a SpeedupProfile says: a fit of its measurements, or just a fraction."""
+    """Return what a SpeedupProfile says: a fit of its measurements, or just a fraction.
+
+    Nothing if its measurements are refused, so that the job is measured anew.
+    """
     resource = located.resource
     if not isinstance(resource, SpeedupProfile):
         return None, None
     if resource.spec.parallel_fraction is not None:
         return None, float(resource.spec.parallel_fraction)
     try:
-        fit = fit_of(resource.spec)
+        fit = resource.fit
+        if resource.refused:
+            return None, None
     except ValueError as error:
         raise ValueError(f"spec.profile: cannot be used: {located.origin}: {error}") from error
     return fit, fit.fraction_at(full_size(data))

@@ -208,7 +208,7 @@ def _too_noisy(case: _Case) -> str | None:
     if case.noise[worst] <= UNCERTAIN:
         return None
     return (
-        f"repeated runs differ so much that F on {worst} cores is uncertain by "
+        f"its times are so uncertain that F on {worst} cores is uncertain by "
         f"±{case.noise[worst]:.2f}: quiet the machine, repeat more or run longer"
     )
 

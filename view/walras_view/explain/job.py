@@ -32,6 +32,13 @@ SOURCES: Mapping[str, str] = {
 }
 
 
+REFUSED = (
+    "assumed, since the measurements of SpeedupProfile {name} are too uncertain to be used; "
+    "profile the program anew, or set spec.parallelFraction"
+)
+"""Source of F where the measurements of its profile are refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget(Shown):
     """The budget that pays for a job.
@@ -268,6 +275,8 @@ def _source_text(status: MarketJobStatus) -> str:
     measuring = [each.message for each in status.conditions if each.reason == MEASURING]
     if measuring and profile.source == "Assumed":
         return f"assumed; {measuring[0]}"
+    if profile.source == "Assumed" and profile.name:
+        return REFUSED.format(name=profile.name)
     return SOURCES[profile.source].format(name=profile.name)
 
 

@@ -193,10 +193,13 @@ def _reading(
 
 
 def _whole_work(job: MarketJob, profiles: Mapping[Name, SpeedupProfile]) -> WorkLeft | None:
-    """Return the predicted time of a whole run on one core; None if its profile has no times."""
+    """Return the predicted time of a whole run on one core; None if its profile has no times.
+
+    Times that are refused are none.
+    """
     try:
         profile = profile_of(job, profiles)
-        if profile is None or not profile.spec.measurements:
+        if profile is None or not profile.spec.measurements or profile.refused:
             return None
         fit, size = profile.fit, full_size(job.spec.data)
         seconds = fit.predict_seconds(1, size)

@@ -1,6 +1,7 @@
 """Pure: choose which profiles are measured on running pods, and on which pods.
 
-A profile is measured if jobs use it and its spec has neither measurements nor a parallel fraction.
+A profile is measured if jobs use it and its spec has no parallel fraction, and no measurements or
+such as are refused.
 It need not exist yet: for a job without a stated speedup, a profile of the name of its program, or
 of the job, is created.
 """

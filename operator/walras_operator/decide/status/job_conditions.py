@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from walras.market.plan import BidOutcome, Grant
+    from walras_api.job_inputs import Speedup
     from walras_api.kinds import MarketJob
     from walras_operator.decide.validation import Validated
     from walras_operator.decide.world import Document
@@ -152,15 +153,23 @@ def _profiled(
     if speedup is None:
         return ConditionState("Unknown", "NotLookedAt", "another problem excludes the job")
     if speedup.source == "Assumed":
-        return fails(_assumed(reason, speedup.fraction))
+        return fails(_assumed(reason, speedup))
     whence = f"SpeedupProfile {speedup.profile}" if speedup.profile else "spec.parallelFraction"
-    return holds(speedup.source, f"F is {speedup.fraction:.3g}, from {whence}")
+    but = f" while pods ran; {speedup.refused}" if speedup.refused else ""
+    return holds(speedup.source, f"F is {speedup.fraction:.3g}, from {whence}{but}")
 
 
-def _assumed(reason: Problem | None, fraction: float) -> Problem:
+def _assumed(reason: Problem | None, speedup: Speedup) -> Problem:
+    fraction, why = speedup.fraction, speedup.refused and f"{speedup.refused}; "
     if reason is not None:
         message = f"{reason.message}; until then a parallel fraction of {fraction:g} is assumed"
-        return Problem(reason.reason, message)
+        return Problem(reason.reason, why + message)
+    if why:
+        return Problem(
+            "TooNoisy",
+            f"{why}a parallel fraction of {fraction:g} is assumed; profile the program anew, give "
+            f"parallelFraction, or have it measured",
+        )
     return Problem(
         "Assumed",
         f"its speedup is not known and a parallel fraction of {fraction:g} is assumed; give "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walras_api.job_inputs import measured_online
+from walras_api.job_inputs import ASSUMED_FRACTION, measured_online
 from walras_api.speedup_profile import (
     MOST_RUN_TIMES,
     FractionAt,
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras_api.kinds import SpeedupProfile
+    from walras_operator.decide.measuring.measurement_record import ProfileRecord
     from walras_operator.decide.world import Document
 
 AWAITED = Problem(
@@ -30,6 +31,9 @@ AWAITED = Problem(
 )
 
 """Most entries of a list in the status, as in the CustomResourceDefinition."""
+
+_FROM_F = ("source", "parallel_fraction", "whole_data_parallel_fraction", "raw_parallel_fraction")
+"""Fields of the status that say what F is, and where it is from."""
 
 MAX_FINDINGS = 32
 """Most findings in the status, as in the CustomResourceDefinition."""
@@ -54,7 +58,8 @@ def profile_status(profile: SpeedupProfile, before: Mapping[str, Any], now: str)
 
 
 def _found(profile: SpeedupProfile, known: Mapping[str, Any]) -> tuple[Document, ConditionState]:
-    if profile.spec.measurements:
+    why = profile.refused
+    if profile.spec.measurements and not why:
         counts = len({each.cores for each in profile.spec.measurements})
         ready = holds("Measured", f"F follows from measurements at {counts} core counts")
         return {**_measured(profile).document(), **_online_of(known)}, ready
@@ -63,13 +68,26 @@ def _found(profile: SpeedupProfile, known: Mapping[str, Any]) -> tuple[Document,
         status = SpeedupProfileStatus(source="Written", parallel_fraction=fraction)
         ready = holds("Written", f"F is {fraction}, as spec.parallelFraction says")
         return {**status.document(), **_online_of(known)}, ready
+    but = why and f"; the measurements of the spec are not used, since {why}"
     if measured_online(known) is not None:
         kept = {key: value for key, value in known.items() if key != "conditions"}
-        return kept, holds("Online", "F was measured while a pod ran")
+        return kept, holds("Online", f"F was measured while a pod ran{but}")
     record = read_record(known)
     if record.measurements:
-        return measured_status(record), holds("Online", "F was measured while a pod ran")
+        return measured_status(record), holds("Online", f"F was measured while a pod ran{but}")
+    if why:
+        unfit = _measured(profile).model_copy(update=dict.fromkeys(_FROM_F))
+        return {**unfit.document(), **_online_of(known)}, fails(_refused(why, record))
     return _online_of(known), fails(record_problem(record) or AWAITED)
+
+
+def _refused(why: str, record: ProfileRecord) -> Problem:
+    measuring = record_problem(record)
+    now = measuring.message if measuring else "measure anew, or let the Market measure a pod"
+    return Problem(
+        "TooNoisy",
+        f"{why}, so F counts as not measured, and is assumed to be {ASSUMED_FRACTION:g}; {now}",
+    )
 
 
 def _measured(profile: SpeedupProfile) -> SpeedupProfileStatus:
