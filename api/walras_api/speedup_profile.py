@@ -146,13 +146,15 @@ class OnlineSample(Status):
 
     Attributes:
         cores: Number of cores that the pod used.
-        seconds: Length of the sample, in seconds.
+        seconds: Length of the sample, in seconds, without what other programs on the node added.
         progress: Progress that was counted, in the unit of the source.
+        error: Relative standard error of the length; absent if the pod waited for no CPUs.
     """
 
     cores: int
     seconds: Decimals
     progress: Decimals
+    error: Decimals | None = None
 
 
 class OnlineMeasurement(Status):

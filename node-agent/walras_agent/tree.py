@@ -312,6 +312,16 @@ def is_gone(cgroups: Cgroups, group: str, identity: int) -> bool:
         return False
 
 
+def members(cgroups: Cgroups, group: str) -> Iterator[int]:
+    """Yield the PIDs of a group and its descendants, without those of other PID namespaces."""
+    for each in (group, *descendants(cgroups, group)):
+        try:
+            listed = cgroups.read(CgroupFile("cpuset", each, "cgroup.procs"))
+        except CgroupError:
+            continue
+        yield from (pid for pid in map(int, listed.split()) if pid)  # others are listed as 0
+
+
 def read_cpu_seconds(cgroups: Cgroups, group: str) -> float:
     """Return the CPU time in seconds of all processes that a group and its descendants had.
 

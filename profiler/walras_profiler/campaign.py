@@ -8,7 +8,7 @@ from typing import Protocol
 
 from walras.speedup.profile import Sample
 from walras.speedup.sizes import DataSize
-from walras_profiler.waiting import Unwaited
+from walras_agent.waiting import Unwaited
 
 
 class MeasurementError(Exception):

@@ -19,6 +19,7 @@ from walras_agent.assign import CoreDemand, assign
 from walras_agent.cpuset import CpuSet
 from walras_agent.local.placement import JobPlacer, PlacedJob, PlacementError, open_placer, run_id
 from walras_agent.topology import Topology
+from walras_agent.waiting import Unwaited, Watch, threads_of
 from walras_profiler.campaign import Measurement, MeasurementError, Trial
 from walras_profiler.counters import (
     EVENTS,
@@ -39,7 +40,6 @@ from walras_profiler.launch import (
 from walras_profiler.reaper import Reaper
 from walras_profiler.sampling import Sampler
 from walras_profiler.template import Template
-from walras_profiler.waiting import Unwaited, Watch
 
 _REPAIR_SECONDS = 1.0  # between two repairs of the placement
 _TAIL_BYTES, _TAIL_LINES = 2000, 3
@@ -124,7 +124,8 @@ class CommandRunner:
             try:
                 process = launch(command, admit)
                 self._reaper.guard_session(process.pid)
-                watch = Watch(process.pid, len(cpus))
+                pid = process.pid
+                watch = Watch(lambda: threads_of([pid]), len(cpus), time.monotonic())
                 try:
                     outcome = self._wait(process, trial, stream)
                 finally:

@@ -1,7 +1,8 @@
 """Runs a container image by the Docker daemon of this machine, and measures it.
 
 Wall time is the daemon's own record of start and end, so it excludes the creation and the removal
-of the container. CPU time and memory are polled, and are those of the last poll before the end.
+of the container. CPU time and memory are polled, and are those of the last poll before the end. How
+long its threads waited for CPUs is seen where its processes are visible under their cgroup.
 """
 
 import os
@@ -9,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from walras_agent.cpuset import CpuSet
 from walras_agent.local.runs import run_id
 from walras_agent.topology import Topology
+from walras_agent.waiting import WaitingTimes, Watch, threads_of
 from walras_profiler.campaign import Measurement, MeasurementError, Trial
 from walras_profiler.command_runner import choose_cpus, last_lines
 from walras_profiler.launch import THREAD_VARIABLES
@@ -45,6 +47,17 @@ class _Usage:
     user_seconds: float | None = None
     system_seconds: float | None = None
     peak_memory: int | None = None
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time that is known."""
+        return (self.user_seconds or 0.0) + (self.system_seconds or 0.0)
+
+    def see(self, cpu_seconds: float) -> None:
+        """Take note of CPU time in all, if it is more than that of the last poll."""
+        if cpu_seconds > self.cpu_seconds:
+            self.system_seconds = self.system_seconds or 0.0
+            self.user_seconds = cpu_seconds - self.system_seconds
 
     def record(self, stats: Mapping[str, Any]) -> None:
         """Record an answer of the stats endpoint; that of an ended container is empty."""
@@ -89,20 +102,20 @@ class ContainerRunner:
         from docker.errors import DockerException
 
         try:
-            container = self._create(trial)
+            cpus = choose_cpus(self.topology, trial.cores)
+            container = self._create(trial, cpus)
             try:
                 container.start()
-                return self._watch(container, trial)
+                return self._watch(container, trial, cpus)
             finally:
                 container.remove(force=True)
         except DockerException as error:
             raise MeasurementError(f"{trial}: {_reason(error)}") from error
 
-    def _create(self, trial: Trial) -> "Container":
+    def _create(self, trial: Trial, cpus: CpuSet) -> "Container":
         self._runs += 1
         name = f"walras-{self._run}-{self._runs}"
         self._reaper.guard_container(name, self._socket)
-        cpus = choose_cpus(self.topology, trial.cores)
         data = self.sampler.draw(trial.size) if self.sampler else None
         argv = self.template.render(
             cores=trial.cores, threads=len(cpus), size=trial.size, data=data
@@ -130,8 +143,8 @@ class ContainerRunner:
         paths = {str(self.sampler.source.absolute()), str(data)}
         return {path: {"bind": path, "mode": "ro"} for path in sorted(paths)}
 
-    def _watch(self, container: "Container", trial: Trial) -> Measurement:
-        usage = self._wait(container, trial)
+    def _watch(self, container: "Container", trial: Trial, cpus: CpuSet) -> Measurement:
+        usage, waiting = self._wait(container, trial, cpus)
         state = container.attrs["State"]
         if state["ExitCode"] or state["OOMKilled"]:
             why = "out of memory" if state["OOMKilled"] else f"exit code {state['ExitCode']}"
@@ -139,16 +152,35 @@ class ContainerRunner:
             raise MeasurementError(
                 f"{trial}: the container failed ({why})" + (f": {tail}" if tail else "")
             )
+        seconds = _seconds_between(state["StartedAt"], state["FinishedAt"])
+        unwaited = None
+        if waiting is not None:
+            usage.see(waiting.ran)
+            unwaited = waiting.unwaited(seconds, usage.cpu_seconds)
         return Measurement(
             trial.cores,
             trial.size,
-            seconds=_seconds_between(state["StartedAt"], state["FinishedAt"]),
+            seconds=seconds,
             user_seconds=usage.user_seconds,
             system_seconds=usage.system_seconds,
             peak_memory=usage.peak_memory,
+            unwaited=unwaited,
         )
 
-    def _wait(self, container: "Container", trial: Trial) -> _Usage:
+    def _wait(
+        self, container: "Container", trial: Trial, cpus: CpuSet
+    ) -> tuple[_Usage, WaitingTimes | None]:
+        """Wait until the container has ended; return what it used, and how its threads waited."""
+        watch: Watch | None = None
+        try:
+            container.reload()
+            watch = _watch_threads(container, len(cpus))
+            usage = self._poll(container, trial)
+        finally:
+            waiting = None if watch is None else watch.stop()
+        return usage, waiting
+
+    def _poll(self, container: "Container", trial: Trial) -> _Usage:
         """Poll the container, at growing intervals, until it has ended."""
         usage, pause = _Usage(), _FIRST_PAUSE
         deadline = time.monotonic() + self.timeout
@@ -212,6 +244,23 @@ def container_runner(
             _run=run,
             _socket=socket,
         )
+
+
+def _watch_threads(container: "Container", cpus: int) -> Watch | None:
+    """Begin to look at a container's threads; None if it has ended, or they cannot be seen.
+
+    The daemon's PID is another process's where this program is in another PID namespace.
+    """
+    state = container.attrs["State"]
+    pid = state.get("Pid", 0)
+    try:
+        if not pid or str(container.id) not in Path(f"/proc/{pid}/cgroup").read_text():
+            return None
+    except OSError:
+        return None
+    ago = datetime.now(UTC) - datetime.fromisoformat(state["StartedAt"])
+    started = time.monotonic() - max(ago.total_seconds(), 0.0)
+    return Watch(lambda: threads_of([pid]), cpus, started)
 
 
 def docker_socket(environment: Mapping[str, str]) -> Path:

@@ -1,7 +1,7 @@
 """Takes out of the times of a campaign what other programs on the machine have added to them.
 
 Where runs waited for CPUs, a time is what the run would have taken without waiting
-(`walras_profiler.waiting`). A busy machine also slows the CPUs themselves, by their caches and by
+(`walras_agent.waiting`). A busy machine also slows the CPUs themselves, by their caches and by
 second threads of their cores, so that the same work takes more CPU time. So each time is given for
 the least CPU time of its runs; and where some run on more cores took no more CPU time than some run
 on one core, the work is taken to be the same on both, since the difference is not seen.
@@ -13,10 +13,8 @@ from statistics import fmean
 
 from walras.speedup.profile import Sample
 from walras.speedup.sizes import DataSize
+from walras_agent.waiting import QUIET
 from walras_profiler.campaign import Measurement
-
-QUIET = 0.02
-"""Mean part of the runs' times that they waited, below which times are left as they are."""
 
 
 def without_waiting(measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:

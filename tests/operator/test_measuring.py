@@ -315,6 +315,25 @@ BAD = [
         "TooNoisy",
         id="noisy",
     ),
+    pytest.param(
+        {
+            "samples": [
+                {"cores": cores, "seconds": "2", "progress": str(cores), "error": "0.2"}
+                for cores in (1, 2)
+            ]
+        },
+        "TooNoisy",
+        id="waited too unequally",
+    ),
+    pytest.param(
+        {
+            "samples": [
+                {"cores": cores, "seconds": "2", "progress": "3", "error": "-1"} for cores in (1, 2)
+            ]
+        },
+        "BadReport",
+        id="negative error",
+    ),
 ]
 
 

@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from waiting import eventually
-from walras_profiler.container_runner import ContainerError, docker_socket
+from walras.speedup.sizes import WHOLE
+from walras_agent.topology import Topology
+from walras_profiler.campaign import Trial
+from walras_profiler.container_runner import ContainerError, container_runner, docker_socket
+from walras_profiler.template import Template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +82,28 @@ def test_container_is_held_to_its_cpus_without_network_and_measured(
         assert float(cell["userSeconds"]) + float(cell["systemSeconds"]) < 3.0
         assert int(cell["peakMemory"].removesuffix("Ki")) > 100
     assert own_containers(client) == []
+
+
+@pytest.mark.docker
+@needs_two_cpus
+def test_what_a_container_waits_for_its_cpus_is_known() -> None:
+    """Two processes that always compute take half of the CPUs, or more."""
+    count = ("sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done")
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        for process, cpu in zip(busy, sorted(os.sched_getaffinity(0)), strict=False):
+            os.sched_setaffinity(process.pid, [cpu])
+        with container_runner(IMAGE, Template(count), Topology.read()) as runner:
+            found = runner.run(Trial(1, WHOLE, repeat=1))
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert found.unwaited is not None
+    alone = found.unwaited.busy + found.unwaited.idle
+    assert alone < 0.85 * found.seconds
+    assert found.cpu_seconds is not None
+    assert alone >= 0.95 * found.cpu_seconds
 
 
 @pytest.mark.docker

@@ -12,13 +12,13 @@ import pytest
 from walras.speedup.diagnosis import FindingCode, diagnose
 from walras.speedup.profile import fit_profile
 from walras.speedup.sizes import WHOLE, DataSize
+from walras_agent.waiting import Thread, Unwaited, WaitingTimes
 from walras_api.kinds import SpeedupProfile
 from walras_api.parse import parse_resource
 from walras_profiler.campaign import Measurement, disturbance_of, samples_of
 from walras_profiler.correction import without_waiting
 from walras_profiler.document import profile_document
 from walras_profiler.profile_tables import ProfileReport, summary
-from walras_profiler.waiting import Thread, Unwaited, WaitingTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -149,6 +149,29 @@ def test_nothing_is_said_of_threads_that_were_not_seen() -> None:
     run.compute(0, 1.0)
     assert run.times.unwaited(1.0, 3.0) is None
     assert WaitingTimes(2, 0.0).unwaited(1.0, 0.0) is None
+
+
+def test_time_after_the_end_is_none_of_the_programs() -> None:
+    """A container's end is heard of late, and looks at nothing go on until then."""
+    times = WaitingTimes(2, 10.0)
+    times.look(10.2, {1: Thread(0.1, 0.1, could_run=True)})
+    times.look(10.4, {1: Thread(0.2, 0.2, could_run=True)})
+    times.look(10.8, {})
+    times.look(11.9, {})
+    found = times.unwaited(0.41, 0.205)
+    assert found is not None
+    assert found.busy == pytest.approx(0.205)
+    assert found.idle == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_program_that_runs_already_counts_from_the_first_look_on() -> None:
+    times = WaitingTimes(1, None)
+    times.look(10.0, {1: Thread(7.0, 9.0, could_run=True)})
+    times.look(11.0, {1: Thread(7.4, 9.6, could_run=True)})
+    assert times.ran == pytest.approx(0.4)
+    found = times.unwaited(1.0, times.ran)
+    assert found is not None
+    assert found.busy + found.idle == pytest.approx(0.4)
 
 
 def campaign(slower: Sequence[float], waited: float, error: float = 0.0) -> list[Measurement]:

@@ -31,11 +31,18 @@ class MeasuredPods(RealPods):
     def __init__(self, tree: CgroupTree, *beside: Path) -> None:
         self.beside = beside
         super().__init__(tree)
-        file, most = ("cpu.weight", "10000") if tree.version == 2 else ("cpu.shares", "262144")
-        Path(tree.folder("cpu", self.layout.root), file).write_text(most)
+        self._weigh("10000" if tree.version == 2 else "262144")
         self.niceness = os.getpriority(os.PRIO_PROCESS, 0)
         with suppress(PermissionError):  # root of a container without CAP_SYS_NICE
             os.setpriority(os.PRIO_PROCESS, 0, min(self.niceness, NICE))
+
+    def share_evenly(self) -> None:
+        """Let all pods together have no more time than any other group of the machine."""
+        self._weigh("100" if self.tree.version == 2 else "1024")
+
+    def _weigh(self, weight: str) -> None:
+        file = "cpu.weight" if self.tree.version == 2 else "cpu.shares"
+        Path(self.tree.folder("cpu", self.layout.root), file).write_text(weight)
 
     def mounts(self) -> set[str]:
         return {*super().mounts(), *map(str, self.beside)}

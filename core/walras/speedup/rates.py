@@ -37,11 +37,13 @@ class Progress:
     Attributes:
         seconds: Length of the sample, above 0.
         amount: Increase of the counter, above 0, in any unit.
+        error: Relative standard error of the length that other samples do not show.
     """
 
     cores: int
     seconds: float
     amount: float
+    error: float = 0.0
 
     def __post_init__(self) -> None:
         if not (0 < self.seconds < math.inf and 0 < self.amount < math.inf):
@@ -76,8 +78,12 @@ def samples_of_progress(samples: Sequence[Progress]) -> list[Sample]:
     rate_on_one_core(samples)
     work = median(each.amount for each in samples if each.cores == 1)
     times: defaultdict[int, list[float]] = defaultdict(list)
+    errors: defaultdict[int, list[float]] = defaultdict(list)
     for each in samples:
         times[each.cores].append(work / each.rate)
+        errors[each.cores].append(each.error)
     if len(times) < 2:
         raise ValueError("all samples are on one core: a speedup shows on more cores only")
-    return [Sample(cores, 1.0, tuple(times[cores])) for cores in sorted(times)]
+    return [
+        Sample(cores, 1.0, tuple(times[cores]), median(errors[cores])) for cores in sorted(times)
+    ]

@@ -186,6 +186,7 @@ def profiling_status(report: MeasurementReport) -> ProfilingStatus:
                 cores=sample.cores,
                 seconds=decimals(sample.seconds, _DIGITS),
                 progress=decimals(sample.progress, _DIGITS),
+                error=_decimal(sample.error) if sample.error else None,
             )
             for sample in report.samples
         ]

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from walras_agent import procfs
 from walras_agent.profiling.counters import CounterError, parse_number
-from walras_agent.tree import CgroupError, CgroupFile, descendants
+from walras_agent.tree import members
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from walras_agent.profiling.request import Source
     from walras_agent.tree import Cgroups
@@ -91,16 +91,7 @@ class ContainerFile:
         return min(started)[1]
 
     def _processes(self, container: str) -> frozenset[int]:
-        return frozenset(self._members(container))
-
-    def _members(self, container: str) -> Iterator[int]:
-        for group in (container, *descendants(self.cgroups, container)):
-            try:
-                listed = self.cgroups.read(CgroupFile("cpuset", group, "cgroup.procs"))
-            except CgroupError:
-                continue
-            # Processes of another PID namespace are listed as 0.
-            yield from (pid for pid in map(int, listed.split()) if pid)
+        return frozenset(members(self.cgroups, container))
 
 
 def _explain(error: OSError) -> str:

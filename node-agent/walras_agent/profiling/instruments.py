@@ -13,6 +13,8 @@ from walras_agent.profiling.counters import CounterError, CpuTime, Reading, Thre
 from walras_agent.profiling.http_page import HttpPage
 from walras_agent.profiling.instructions import INSTRUCTIONS, Instructions, PerfEvent
 from walras_agent.profiling.request import FileSource, HttpSource
+from walras_agent.tree import members
+from walras_agent.waiting import Watch, threads_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from walras_agent.profiling.counters import Counter
     from walras_agent.profiling.request import MeasurementRequest
     from walras_agent.tree import CgroupTree
+    from walras_agent.waiting import WaitingTimes
 
 
 class TrafficCounter(Protocol):
@@ -35,6 +38,13 @@ class TrafficCounter(Protocol):
         """Stop counting and release the counter."""
 
 
+class Watching(Protocol):
+    """Looks at how long the threads of a pod wait for CPUs, such as `waiting.Watch`."""
+
+    def stop(self) -> WaitingTimes:
+        """Stop, and return what was seen."""
+
+
 @dataclass(slots=True)
 class Meter:
     """Open counters of one pod.
@@ -44,6 +54,8 @@ class Meter:
         counter: Counter of its progress.
         traffic: Counter of its memory traffic; None where the processor has none.
         warnings: Messages about what the counter cannot see.
+        watch: Begins to look at how long the pod's threads wait, on a number of CPUs; None where
+            its threads cannot be seen.
         clock: Returns the time in seconds, monotonic.
     """
 
@@ -51,6 +63,7 @@ class Meter:
     counter: Counter
     traffic: TrafficCounter | None = None
     warnings: tuple[str, ...] = ()
+    watch: Callable[[int], Watching] | None = None
     clock: Callable[[], float] = time.monotonic
 
     def read(self) -> Reading:
@@ -114,7 +127,10 @@ class Instruments:
             counter.close()
             raise
         traffic = resctrl.MemoryTraffic.open(self.cgroups, group, self.traffic)
-        return Meter(group, counter, traffic, warnings)
+        return Meter(group, counter, traffic, warnings, lambda cpus: self._watch(group, cpus))
+
+    def _watch(self, group: str, cpus: int) -> Watch:
+        return Watch(lambda: threads_of(members(self.cgroups, group)), cpus)
 
     def _find(self, uid: str) -> PodGroups:
         for groups in self.source.scan(self.cgroups):

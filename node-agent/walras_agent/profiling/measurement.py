@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from walras_agent.profiling.counters import CounterError
 from walras_agent.profiling.request import MeasurementReport, ProgressSample
 from walras_agent.profiling.samples import core_counts, fit_samples, memory_bandwidth, sample_order
+from walras_agent.waiting import QUIET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from walras_agent.cpuset import CpuSet
     from walras_agent.profiling.counters import Reading
-    from walras_agent.profiling.instruments import Meter
+    from walras_agent.profiling.instruments import Meter, Watching
     from walras_agent.profiling.request import Fit, MeasurementRequest, State
     from walras_agent.status import NodeStatus, PodStatus
 
@@ -74,6 +75,7 @@ class _Counting(NamedTuple):
     meter: Meter
     cpus: CpuSet | None
     start: Reading
+    watch: Watching | None
 
 
 class _UnmeasurableError(Exception):
@@ -162,6 +164,7 @@ class PodMeasurement:
         if not self.running:
             return
         self.state, self.reason = state, reason
+        _stop_watch(self._phase)
         if self._meter:
             self._meter.close()
         try:
@@ -236,23 +239,48 @@ class PodMeasurement:
     def _read(self, phase: _Settling | _Counting, now: float) -> None:
         reading = phase.meter.read()
         if isinstance(phase, _Settling):
-            self._phase = _Counting(phase.cores, phase.meter, phase.cpus, reading)
+            watch = phase.meter.watch
+            watching = watch(len(phase.cpus)) if watch and phase.cpus else None
+            self._phase = _Counting(phase.cores, phase.meter, phase.cpus, reading, watching)
             self.due = reading.at + self.request.sample_seconds
             return
         longer = _extended(phase.start, reading, self.request.sample_seconds)
         if longer is not None:
             self.due = phase.start.at + longer
             return
-        self._samples.append(_sample(phase.cores, phase.start, reading))
+        sample = _sample(phase.cores, phase.start, reading)
+        self._samples.append(sample if phase.watch is None else _unwaited(sample, phase.watch))
         self._next(phase.meter, now)
 
     def _retry(self, phase: _Settling | _Counting, reason: str, now: float) -> None:
         """Take a sample again, at most `_MAX_TRIES` times in all."""
+        _stop_watch(phase)
         self._disturbed += 1
         if self._disturbed >= _MAX_TRIES:
             raise _UnmeasurableError(reason)
         _log.warning("measurement %s: retrying a sample: %s", self.request.id, reason)
         self._phase, self.due = _Moving(phase.cores, phase.meter, now), now
+
+
+def _stop_watch(phase: _Probing | _Moving | _Settling | _Counting) -> None:
+    if isinstance(phase, _Counting) and phase.watch is not None:
+        phase.watch.stop()
+
+
+def _unwaited(sample: ProgressSample, watch: Watching) -> ProgressSample:
+    """Return a sample with the time that it would have taken on CPUs of the pod's own.
+
+    Other programs of the node may run on a pod's CPUs: those outside the market, and the system's.
+    """
+    times = watch.stop()
+    found = times.unwaited(sample.seconds, times.ran)
+    if found is None:
+        return sample
+    alone = found.busy + found.idle
+    if alone >= (1 - QUIET) * sample.seconds:
+        return sample
+    waited, error = sample.seconds - alone, found.error / alone
+    return replace(sample, seconds=alone, waited=waited, error=error)
 
 
 def _pod_status(status: NodeStatus, uid: str) -> PodStatus:

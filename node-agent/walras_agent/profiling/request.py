@@ -83,12 +83,16 @@ class ProgressSample:
         seconds: Duration of the sample.
         progress: Increase of the counter, above 0.
         memory_bytes: Bytes moved between caches and memory; None where not counted.
+        waited: Seconds by which the sample was longer, since the pod's threads waited for CPUs.
+        error: Relative standard error of ``seconds`` that follows from that.
     """
 
     cores: int
     seconds: float
     progress: float
     memory_bytes: float | None = None
+    waited: float = 0.0
+    error: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def fit_samples(samples: Sequence[ProgressSample]) -> Fit | None:
     from walras.speedup.rates import RUNTIME_FINDINGS, Progress, samples_of_progress
 
     times = samples_of_progress(
-        [Progress(each.cores, each.seconds, each.progress) for each in samples]
+        [Progress(each.cores, each.seconds, each.progress, each.error) for each in samples]
     )
     found = fit_profile(times)
     findings = (each for each in diagnose(times, found) if each.code in RUNTIME_FINDINGS)
@@ -85,7 +85,7 @@ def memory_bandwidth(samples: Sequence[ProgressSample]) -> float | None:
     """Return the bytes per second on the most cores measured; None if they were not counted."""
     most = max((sample.cores for sample in samples), default=0)
     known = [
-        sample.memory_bytes / sample.seconds
+        sample.memory_bytes / (sample.seconds + sample.waited)
         for sample in samples
         if sample.cores == most and sample.memory_bytes is not None
     ]

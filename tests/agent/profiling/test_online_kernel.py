@@ -8,6 +8,7 @@ nothing is ever put on that.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from walras_agent.memory.numa import NumaEnforcer
 from walras_agent.node_plan import EnforcedGrant, NodePlan
 from walras_agent.observe import PodObserver
 from walras_agent.profiling import counters, http_page
-from walras_agent.profiling.instruments import Instruments
+from walras_agent.profiling.instruments import Instruments, Meter
 from walras_agent.profiling.profiler import Profiler
 from walras_agent.profiling.request import FileSource, HttpSource, MeasurementRequest
 from walras_agent.reconcile import Reconciler
@@ -119,7 +120,12 @@ class Agent:
         grants = (EnforcedGrant(pod, f"default/{pod}", n) for pod, n in self.granted.items())
         self.reconciler.offer(NodePlan(1, "enforce", tuple(grants)))
         instruments = Instruments(self.pods.tree, self.pods.layout, lambda: CpuSet(CPUS))
-        self.profiler = Profiler(lambda asked: replace(instruments.open(asked), clock=self.clock))
+
+        def opened(asked: MeasurementRequest) -> Meter:
+            meter = replace(instruments.open(asked), clock=self.clock)
+            return meter if self.real_time else replace(meter, watch=None)
+
+        self.profiler = Profiler(opened)
 
     def clock(self) -> float:
         return time.monotonic() if self.real_time else self.played_time
@@ -242,6 +248,38 @@ def test_program_with_two_workers_is_more_parallel_than_with_one(
     assert two.fit is not None
     assert one.fit is not None
     assert two.fit.mean > one.fit.mean
+
+
+@contextmanager
+def busy_on(cpu: int) -> Iterator[None]:
+    """A process that computes on a CPU all the time."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        os.sched_setaffinity(process.pid, [cpu])
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.mark.speed
+@pytest.mark.parametrize("source", ["cpuTime", "file"])
+def test_a_busy_process_on_a_pods_core_is_no_part_of_its_speedup(
+    tmp_path: Path, source: str
+) -> None:
+    """Half of the first core is the other's: the pod seems three times as fast on two cores."""
+    with (
+        busy_on(CPUS[0]),
+        pod_of(2, tmp_path / "node", computes=True, real_time=True) as agent,
+    ):
+        agent.pods.share_evenly()
+        progress = FileSource("/progress") if source == "file" else None
+        report = agent.measure(
+            MeasurementRequest("r", "aa", sample_seconds=1.0, repeats=2, progress=progress)
+        )
+    assert report.state == "Complete", report.reason
+    assert report.fit is not None
+    assert max(sample.waited / sample.seconds for sample in report.samples) > 0.3
+    assert report.fit.mean == pytest.approx(1.0, abs=0.15)
 
 
 def start_measuring(agent: Agent) -> None:

@@ -20,6 +20,7 @@ from walras_agent.profiling.profiler import Profiler
 from walras_agent.profiling.request import MeasurementRequest, ProgressSample
 from walras_agent.profiling.samples import fit_samples
 from walras_agent.status import NodeStatus, PodStatus
+from walras_agent.waiting import Thread, WaitingTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,6 +30,22 @@ if TYPE_CHECKING:
 
 POD = "/kubepods/podaa"
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?")
+
+
+LOOK = 0.01
+"""Seconds between two looks at threads."""
+
+
+@dataclass
+class Looks:
+    """Looks at a program's threads until they are stopped."""
+
+    times: WaitingTimes
+    stopped: bool = False
+
+    def stop(self) -> WaitingTimes:
+        self.stopped = True
+        return self.times
 
 
 @dataclass
@@ -41,6 +58,9 @@ class Node:
         drift: Part of its pace by which the program becomes faster in a second.
         granted: Cores of its own that the pod has.
         slowness: Seconds that its counter takes to answer, with the value halfway.
+        stolen: Part of its first core that another program takes.
+        threads: Its threads; none unless something is stolen.
+        looks: Looks at them that were begun.
         happening: Function to call right before the step at a time, by time.
     """
 
@@ -63,6 +83,9 @@ class Node:
     opened: int = 0
     closed: int = 0
     limited: Mapping[str, int] = field(default_factory=dict)
+    stolen: float = 0.0
+    threads: dict[int, Thread] = field(default_factory=dict)
+    looks: list[Looks] = field(default_factory=list)
     source: Source = "cpuTime"
 
     def __post_init__(self) -> None:
@@ -73,7 +96,13 @@ class Node:
     def open(self, request: MeasurementRequest) -> Meter:
         self.opened += 1
         traffic = Bus(self) if self.bytes_per_step else None
-        return Meter(POD, self, traffic, clock=lambda: self.now)
+        return Meter(POD, self, traffic, watch=self.watch, clock=lambda: self.now)
+
+    def watch(self, cpus: int) -> Looks:
+        looks = Looks(WaitingTimes(cpus, None))
+        looks.times.look(self.now, dict(self.threads))
+        self.looks.append(looks)
+        return looks
 
     def read(self) -> float:
         if self.broken:
@@ -88,10 +117,36 @@ class Node:
 
     def elapse(self, seconds: float) -> None:
         """Let the program work; its rate changes steadily with time."""
+        if self.stolen:
+            self.run_beside_another(seconds)
+            return
         middle = self.now + seconds / 2 - self.began
         rate = self.pace * float(speedup(self.cores, self.fraction)) * (1 + self.drift * middle)
         self.done += rate * seconds
         self.now += seconds
+
+    def run_beside_another(self, seconds: float) -> None:
+        """Let a program run that has one thread for each of its cores, all independent.
+
+        Another program takes a part of its first core. On one core, all threads share it.
+        """
+        left = seconds
+        while left > 0:
+            step = min(LOOK, left)
+            for thread in range(self.granted):
+                own = step * (1 - self.stolen * (thread % self.cores == 0))
+                own *= self.cores / self.granted
+                known = self.threads.get(thread, Thread(0.0, 0.0, could_run=True))
+                self.threads[thread] = Thread(known.ran + own, known.waited + step - own, True)
+                self.done += self.pace * own
+            self.now += step
+            left -= step
+            for looks in self.looks:
+                looks.times.look(self.now, dict(self.threads))
+
+    def move(self) -> None:
+        """Give the pod other CPUs."""
+        self.first_cpu += 8
 
     def step(self, request: MeasurementRequest | None) -> None:
         """One turn of the agent's loop."""
@@ -170,6 +225,35 @@ def test_the_fraction_of_a_program_is_found(
     assert max(report.fit.by_cores) == granted
     assert len(report.samples) == report.planned == repeats * (1 + len(report.fit.by_cores))
     assert all(sample.seconds == pytest.approx(seconds) for sample in report.samples)
+
+
+@pytest.mark.parametrize("stolen", [0.25, 0.5, 0.8])
+def test_what_others_take_of_a_pods_core_is_no_part_of_its_speedup(stolen: float) -> None:
+    """On one core the pod has but a part; on four, it lacks little: F by rates is above 1."""
+    node = Node(granted=4, cores=4, stolen=stolen, source="file")
+    report = node.run(REQUEST)
+    assert report.state == "Complete", report.reason
+    rates = {each.cores: each.progress / (each.seconds + each.waited) for each in report.samples}
+    assert rates[4] / rates[1] > 1.2 * 4
+    assert report.fit is not None
+    assert report.fit.mean == pytest.approx(1.0, abs=0.02)
+    assert all(each.seconds + each.waited == pytest.approx(2.0) for each in report.samples)
+    assert all(each.stopped for each in node.looks), "or threads look at the pod for ever"
+    told = profiling_status(report)
+    assert [float(each.error or 0) for each in told.samples] == pytest.approx(
+        [each.error for each in report.samples], abs=1e-6
+    )
+
+
+def test_no_look_goes_on_after_a_measurement_that_ends_early() -> None:
+    node = Node(granted=4, cores=4, stolen=0.5, source="file")
+    node.run(MeasurementRequest("r", "aa", lease_seconds=6))
+    assert node.looks
+    assert all(each.stopped for each in node.looks)
+    again = Node(granted=4, cores=4, stolen=0.5, source="file")
+    again.happening = {1001.5 + second: again.move for second in range(9)}
+    again.run(REQUEST)
+    assert all(each.stopped for each in again.looks)
 
 
 def test_a_counter_that_claims_an_endless_speedup_ends_no_agent() -> None:

@@ -35,9 +35,7 @@ def test_without_one_core_or_more_there_is_no_fraction(counted: list[tuple[int, 
         pytest.param(
             [(1, 10.0), (2, 24.0)], "speeds up more than 2-fold on 2 cores", id="super-linear"
         ),
-        pytest.param(
-            [(1, 10.0), (1, 18.0), (2, 10.0), (2, 34.0)], "uncertain by", id="unsteady"
-        ),
+        pytest.param([(1, 10.0), (1, 18.0), (2, 10.0), (2, 34.0)], "uncertain by", id="unsteady"),
         pytest.param(
             [(1, 10.0), (2, 10 * speedup(2, 0.95)), (8, 10 * speedup(8, 0.6))],
             "F falls",

@@ -115,7 +115,7 @@ def _read_sample(sample: ProfilingSample) -> Progress:
         raise _BadReportError(f"has a sample of {sample.seconds} s")
     if not 0 < amount <= LARGEST_PROGRESS:
         raise _BadReportError(f"has a sample with a progress of {sample.progress}")
-    return Progress(sample.cores, seconds, amount)
+    return Progress(sample.cores, seconds, amount, _read_number(sample.error or "0"))
 
 
 def _read_number(text: str) -> float:

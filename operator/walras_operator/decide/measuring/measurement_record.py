@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -173,18 +173,38 @@ def _looks_alone(record: ProfileRecord, measured: StoredMeasurement) -> Iterator
     samples = samples_of(measured)
     one, fraction = rate_on_one_core(samples), _fit(record).fraction
     for cores in sorted({each.cores for each in samples}):
-        rates = [each.rate for each in samples if each.cores == cores]
-        predicted = one * speedup(cores, fraction)
-        yield Observation(
-            ALONE, cores, measured.source, median(rates) / predicted, _deviation(rates, predicted)
-        )
+        at = [each for each in samples if each.cores == cores]
+        yield _observation(ALONE, measured.source, at, one * speedup(cores, fraction))
 
 
-def _deviation(rates: Sequence[float], predicted: float) -> float | None:
-    """Return the standard error of rates' median in units of the prediction; None for one rate."""
-    if len(rates) == 1:
+def _observation(
+    co_runner: CoRunner,
+    source: Literal["instructions", "cpuTime", "file", "http"],
+    samples: Sequence[Progress],
+    predicted: float,
+    *,
+    together: bool = False,
+) -> Observation:
+    """Return samples on one number of cores as the ratio to a predicted rate."""
+    rate = median(each.rate for each in samples)
+    deviation = _relative_error(samples)
+    return Observation(
+        co_runner,
+        samples[-1].cores,
+        source,
+        rate / predicted,
+        None if deviation is None else deviation * rate / predicted,
+        together=together,
+    )
+
+
+def _relative_error(samples: Sequence[Progress]) -> float | None:
+    """Return the standard error of the median rate, as a part of it; None for one sample."""
+    if len(samples) == 1:
         return None
-    return MEDIAN_ERROR * stdev(rates) / math.sqrt(len(rates)) / predicted
+    rates = [each.rate for each in samples]
+    shown = MEDIAN_ERROR * stdev(rates) / math.sqrt(len(rates)) / median(rates)
+    return math.hypot(shown, median(each.error for each in samples))
 
 
 def with_failure(record: ProfileRecord, problem: Problem, now: str) -> ProfileRecord:
@@ -271,7 +291,10 @@ def samples_of(measured: StoredMeasurement) -> list[Progress]:
         ValueError: The samples are malformed.
     """
     samples = map(OnlineSample.read, measured.samples)
-    return [Progress(each.cores, float(each.seconds), float(each.progress)) for each in samples]
+    return [
+        Progress(each.cores, *map(float, (each.seconds, each.progress, each.error or 0)))
+        for each in samples
+    ]
 
 
 def measured_status(record: ProfileRecord) -> Document:
@@ -350,14 +373,9 @@ def _look(
     samples = counted.samples
     cores = samples[-1].cores
     predicted = rate_on_one_core(samples_of(reference)) * speedup(cores, _fit(record).fraction)
-    rates = [each.rate for each in samples if each.cores == cores]
-    return Observation(
-        co_runner,
-        cores,
-        reference.source,
-        median(rates) / predicted,
-        _deviation(rates, predicted),
-        together=reference.co_runners != [],
+    at = [each for each in samples if each.cores == cores]
+    return _observation(
+        co_runner, reference.source, at, predicted, together=reference.co_runners != []
     )
 
 
@@ -380,8 +398,7 @@ def _predicted_by(
     more cores, which is about as large.
     """
     fit, samples = _fit(record), samples_of(reference)
-    one = [each.rate for each in samples if each.cores == 1]
-    error = _deviation(one, median(one))
+    error = _relative_error([each for each in samples if each.cores == 1])
     return fit.fraction, math.sqrt(fit.variance), UNKNOWN_DEVIATION if error is None else error
 
 

@@ -1,4 +1,4 @@
-"""How long a program would have run had it not waited for CPUs, by what the scheduler says of it.
+"""Facts: how long a program would have run had it not waited for CPUs, by what the scheduler says.
 
 The scheduler counts for every thread how long it ran and how long it waited for a CPU
 (/proc/PID/task/TID/schedstat). These are read every `INTERVAL` seconds while the program runs. On c
@@ -19,7 +19,10 @@ import os
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 INTERVAL = 0.01
 """Seconds between two looks at a program."""
@@ -27,8 +30,14 @@ INTERVAL = 0.01
 MOST_COST = 0.05
 """Part of a CPU that looking at a program of many threads may take; then it is done less often."""
 
+QUIET = 0.02
+"""Part of a time that a program waited, below which the time is left as it is."""
+
 LEAST_WAIT = 0.02
 """Part of a program's CPU time that its threads waited, below which it had its CPUs to itself."""
+
+MOST_THREADS = 10_000
+"""Threads of a program beyond which it is not looked at: a look would take a second."""
 
 LEAST_SEEN = 0.7
 """Part of a program's CPU time that must have been seen, or else nothing is said about it: it may
@@ -62,11 +71,12 @@ class WaitingTimes:
     """Sums over the looks at a program on some CPUs; give it each look, then ask for `unwaited`.
 
     Attributes:
-        started: Time at which the program started, in seconds.
+        started: Time at which the program started, in seconds; None for one that runs already,
+            whose time counts from the first look on.
     """
 
     cpus: int
-    started: float
+    started: float | None
     _before: dict[int, Thread] = field(default_factory=dict)
     _time: float | None = None
     _ran: float = 0.0
@@ -82,8 +92,13 @@ class WaitingTimes:
 
         Args:
             now: Time in seconds.
-            threads: All threads of the program, by their ID.
+            threads: All threads of the program, by their ID; none once it has ended.
         """
+        if not threads:  # it has ended, perhaps long ago
+            return
+        if self.started is None:
+            self.started, self._before = now, threads
+            return
         before, self._before = self._before, threads
         last, self._time = self._last, now
         ran, awake = 0.0, 0.0
@@ -115,7 +130,12 @@ class WaitingTimes:
     @property
     def _last(self) -> float:
         """Time of the last look, or of the start."""
-        return self.started if self._time is None else self._time
+        return (self.started or 0.0) if self._time is None else self._time
+
+    @property
+    def ran(self) -> float:
+        """CPU time in seconds that was seen."""
+        return self._ran
 
     def _note_fellows(self, earlier: set[int], later: set[int]) -> None:
         """Note by how much each thread that has stopped waited less than those that go on."""
@@ -138,7 +158,7 @@ class WaitingTimes:
             return None
         idle = self._idle
         if not any(each.could_run for each in self._before.values()):
-            unseen = self.started + seconds - self._last
+            unseen = (self.started or 0.0) + seconds - self._last
             idle += max(unseen - max(cpu_seconds - self._ran, 0.0), 0.0)
         if self._waited <= LEAST_WAIT * self._ran:
             return Unwaited(max(seconds - idle, 0.0), min(idle, seconds), 0.0)
@@ -148,20 +168,28 @@ class WaitingTimes:
 
 
 class Watch:
-    """Looks at a program and its descendants from now until `stop`, in a thread of its own."""
+    """Looks at a program from now until `stop`, in a thread of its own.
 
-    def __init__(self, pid: int, cpus: int) -> None:
-        self._pid = pid
-        self._times = WaitingTimes(cpus, time.monotonic())
+    Args:
+        threads: Returns all threads of the program that there are.
+        cpus: Number of CPUs that it may use.
+        started: Time at which it started, as for `WaitingTimes`.
+    """
+
+    def __init__(
+        self, threads: Callable[[], dict[int, Thread]], cpus: int, started: float | None = None
+    ) -> None:
+        self._threads = threads
+        self._times = WaitingTimes(cpus, started)
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._look, name=f"waits-{pid}", daemon=True)
+        self._thread = threading.Thread(target=self._look, name="waiting-times", daemon=True)
         self._thread.start()
 
     def _look(self) -> None:
         pause = 0.0
         while not self._stopping.wait(pause):
             began = time.monotonic()
-            self._times.look(began, threads_of(self._pid))
+            self._times.look(began, self._threads())
             pause = max(INTERVAL, (time.monotonic() - began) / MOST_COST)
 
     def stop(self) -> WaitingTimes:
@@ -171,15 +199,21 @@ class Watch:
         return self._times
 
 
-def threads_of(pid: int) -> dict[int, Thread]:
-    """Return the threads of a process and of its descendants; those that have ended are left out.
+def threads_of(roots: Iterable[int]) -> dict[int, Thread]:
+    """Return the threads of processes and of their descendants; ended ones are left out.
+
+    There are none of a program that has more than `MOST_THREADS`.
 
     Children are known where the kernel lists them (CONFIG_PROC_CHILDREN, as in distributions).
     """
     found: dict[int, Thread] = {}
-    processes = [pid]
+    processes, seen = list(roots), set[int]()
     while processes:
-        folder = f"/proc/{processes.pop()}/task"
+        pid = processes.pop()
+        if pid in seen:
+            continue
+        seen.add(pid)
+        folder = f"/proc/{pid}/task"
         try:
             names = os.listdir(folder)  # noqa: PTH208 (as below)
         except OSError:
@@ -193,6 +227,8 @@ def threads_of(pid: int) -> dict[int, Thread]:
                 continue
             found[int(name)] = Thread(int(ran) / 1e9, int(waited) / 1e9, state == b"R")
             processes += map(int, children)
+        if len(found) > MOST_THREADS:
+            return {}
     return found
 
 
