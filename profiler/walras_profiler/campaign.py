@@ -1,7 +1,7 @@
 """Plans and makes a campaign: runs at every core count and data size, in a random order."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Protocol
@@ -111,18 +111,31 @@ def plan_trials(
 
 
 def run_campaign(
-    runner: Runner, trials: Sequence[Trial], observe: TrialObserver
+    runner: Runner,
+    trials: Sequence[Trial],
+    observe: TrialObserver,
+    patient: Callable[[], bool] = lambda: True,
 ) -> tuple[Measurement, ...]:
     """Make a warm-up run, then all `trials` in order, and return the latter's measurements.
 
     The warm-up has the largest core count and data size, to bring program and data into memory.
+    Where patience ends, the measurements are those of the repeats that are complete.
+
+    Args:
+        runner: Makes the runs.
+        trials: Runs to make, by repeat.
+        observe: Receives the progress.
+        patient: Whether to go on; asked before each run but the warm-up.
 
     Raises:
         MeasurementError: A run failed; the first failure ends the campaign.
     """
     largest = max(trials, key=lambda trial: (trial.size, trial.cores))
-    measured = []
+    measured: list[Measurement] = []
     for trial in (Trial(largest.cores, largest.size, repeat=0), *trials):
+        if trial.repeat and not patient():
+            complete = sum(each.repeat < trial.repeat for each in trials)
+            return tuple(measured[:complete])
         observe(trial, None)
         measurement = runner.run(trial)
         observe(trial, measurement)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,21 @@ import yaml
 
 from walras.speedup.diagnosis import UNRELIABLE, FindingCode
 from walras.speedup.sizes import DataSize
+from walras_agent.waiting import Unwaited
 from walras_api.job_inputs import ASSUMED_FRACTION
 from walras_cli.local.documents import LocalJob, load
-from walras_cli.local.measure import Measured, reliable_if_possible, saved
+from walras_cli.local.measure import (
+    LONGEST_HOLD_UP,
+    REPEATS,
+    HeldUpError,
+    Measured,
+    Patience,
+    campaign,
+    reliable_if_possible,
+    saved,
+)
 from walras_cli.local.state import FractionSource, JobState
-from walras_profiler.campaign import Measurement
+from walras_profiler.campaign import Measurement, Trial, plan_trials
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,6 +147,83 @@ def test_after_a_second_unreliable_measurement_the_fraction_is_assumed(job: Loca
     assert state.source_reason == busy.reason_to_assume
     assert state.seconds_alone is None
     assert [finding.code for finding in state.findings] == [FindingCode.BUSY_MACHINE]
+
+
+@dataclass
+class Busy:
+    """A runner of programs with F = 0.8 beside others, which make each run take longer.
+
+    Attributes:
+        slowness: Times that a run takes as long as alone, in turn; the last one stays.
+        known: Whether the scheduler told how long the run waited, or only what others took.
+    """
+
+    slowness: list[float]
+    known: bool = True
+    now: float = 0.0
+    runs: int = 0
+    description: str = "played"
+    notes: tuple[str, ...] = ()
+
+    def run(self, trial: Trial) -> Measurement:
+        alone = 50 * float(trial.size.value) * (1 - 0.8 + 0.8 / trial.cores)
+        slow = self.slowness[min(self.runs, len(self.slowness) - 1)]
+        self.runs += 1
+        self.now += alone * slow + 0.1
+        return Measurement(
+            trial.cores,
+            trial.size,
+            alone * slow,
+            user_seconds=50 * float(trial.size.value),
+            system_seconds=0.0,
+            others=1 - 1 / slow,
+            unwaited=Unwaited(alone, 0.0, 0.0) if self.known else None,
+        )
+
+
+def campaign_of(job: LocalJob, runner: Busy, patience: Patience | None = None) -> Measured:
+    trials = plan_trials((1, 2), job.samples, REPEATS, 0)
+    patience = patience or Patience(lambda: runner.now)
+    return campaign(job, runner, trials, lambda _trial, _found: None, patience)
+
+
+WHOLE_CAMPAIGN = 1 + 2 * 4 * REPEATS
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_quiet_machine_exhausts_no_patience_however_long_the_runs(
+    job: LocalJob, known: bool
+) -> None:
+    runner = Busy([1.0], known=known)
+    patience = Patience(lambda: runner.now)
+    for _ in range(50):
+        assert campaign_of(job, runner, patience).fit.fraction == pytest.approx(0.8)
+    assert runner.now > 1000
+    assert patience.left
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_busy_machine_holds_measurements_up_only_so_long(job: LocalJob, known: bool) -> None:
+    runner = Busy([6.0], known=known)
+    patience = Patience(lambda: runner.now)
+    with pytest.raises(HeldUpError, match=r"programs held up measurements for [23]. s"):
+        campaign_of(job, runner, patience)
+    assert LONGEST_HOLD_UP < runner.now < 2 * LONGEST_HOLD_UP
+    assert not patience.left, "the next job is not even tried"
+
+
+def test_a_machine_that_is_less_busy_is_waited_for(job: LocalJob) -> None:
+    runner = Busy([1.5])
+    assert campaign_of(job, runner).fit.fraction == pytest.approx(0.8)
+    assert runner.runs == WHOLE_CAMPAIGN
+
+
+def test_two_repeats_are_enough_where_patience_ends_in_the_third(job: LocalJob) -> None:
+    runner = Busy([1.0] * 20 + [60.0])
+    found = campaign_of(job, runner)
+    assert 20 < runner.runs < WHOLE_CAMPAIGN
+    assert len(found.measurements) == 2 * 2 * 4
+    assert found.fit.fraction == pytest.approx(0.8)
 
 
 def test_each_fault_of_an_unreliable_measurement_has_a_way_out(job: LocalJob) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from walras_cli.local.documents import FileWatch, LocalMarket
     from walras_cli.local.host import Pin, SoldCpus
     from walras_cli.local.loop import Loop
-    from walras_cli.local.measure import Measured
+    from walras_cli.local.measure import Measured, Measurements
     from walras_profiler.campaign import Measurement, Trial, TrialObserver
 
 
@@ -125,8 +125,8 @@ def run(
             sold = _sold(market, files)
             _check_least(market, sold)
             measured = _measure_missing(market, sold, pin, errors)
-            if measured and save_profiles is not None:  # whatever becomes of the run
-                _save(market, measured, save_profiles, errors)
+            if measured.made and save_profiles is not None:  # whatever becomes of the run
+                _save(market, measured.made, save_profiles, errors)
             with _recorded(record, show=dashboard) as file:
                 loop, placement = _run(
                     market,
@@ -151,7 +151,7 @@ def run(
     _report(loop, placement, rival, output)
     if save_profiles is not None:
         during = [state.measured for state in loop.jobs.values() if state.measured is not None]
-        _save(loop.market, [*measured, *during], save_profiles, errors)
+        _save(loop.market, [*measured.made, *during], save_profiles, errors)
     if record is not None:
         _say(errors, f"to see the run in the browser: {_program()} dashboard -f {record}")
     failed = [state.job.title for state in loop.jobs.values() if state.phase.value == "failed"]
@@ -253,26 +253,33 @@ def _check_least(market: LocalMarket, sold: SoldCpus) -> None:
 
 def _measure_missing(
     market: LocalMarket, sold: SoldCpus, pin: Pin, console: Console
-) -> list[Measured]:
+) -> Measurements:
     """Profile the jobs that come without a speedup, one after the other on an idle machine."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from walras_api.market_job import full_size
-    from walras_cli.local.measure import measure, runs_needed
+    from walras_cli.local.measure import (
+        HeldUpError,
+        Measurements,
+        Patience,
+        assumption,
+        measure,
+        runs_needed,
+    )
     from walras_profiler.campaign import MeasurementError
     from walras_profiler.sampling import SamplingError
 
     missing = [job for job in market.jobs if job.fraction is None]
+    found_all, patience = Measurements(), Patience()
     if not missing:
-        return []
+        return found_all
     if len(sold.topology.cores()) < 2:
         console.print(
             "walras: this machine sells only one core, so speedups are assumed, not measured",
             highlight=False,
         )
-        return []
+        return found_all
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    measured = []
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:
@@ -287,14 +294,20 @@ def _measure_missing(
                     pin,
                     _shown_by(bar, task),
                     lambda text: _say(console, text),
+                    patience,
                 )
+            except HeldUpError as error:
+                found_all.held_up[job.key] = str(error)
+                way_out = "keep them off the machine meanwhile, or set spec.parallelFraction"
+                _say(console, assumption(job.title, f"{error}; {way_out}"))
+                continue
             except (MeasurementError, SamplingError, ValueError) as error:
                 raise Failure(f"{job.origin}: spec.command: profiling at {error}") from error
-            measured.append(found)
+            found_all.made.append(found)
             if not found.doubts:
                 fraction = found.fit.fraction_at(full_size(job.spec.data))
                 _say(console, f"profiled {job.title}: parallel fraction {fraction:.3f}")
-    return measured
+    return found_all
 
 
 def _say(console: Console, text: str) -> None:
@@ -319,7 +332,7 @@ def _run(
     sold: SoldCpus,
     pin: Pin,
     console: Console,
-    measured: Sequence[Measured],
+    measured: Measurements,
     *,
     watch: FileWatch | None,
     logs: Path | None,
@@ -334,9 +347,12 @@ def _run(
     with open_host(sold, pin, logs) as host, open_view(console) as view:
         loop = Loop(market, host, view, pin, watch, keep_going)
         loop.jobs = {job.key: JobState.of(job) for job in market.jobs}
-        for each in measured:
+        for each in measured.made:
             if (state := loop.jobs.get(each.job.key)) is not None:  # else removed meanwhile
                 state.take_measured(each)
+        for key, problem in measured.held_up.items():
+            if (state := loop.jobs.get(key)) is not None:
+                state.take_failure(problem)
         if record is None:
             loop.run()
         else:
@@ -351,9 +367,7 @@ def _run(
         return loop, host.description
 
 
-def _run_rival(
-    loop: Loop, pin: Pin, console: Console, measured: Sequence[Measured]
-) -> dict[str, float]:
+def _run_rival(loop: Loop, pin: Pin, console: Console, measured: Measurements) -> dict[str, float]:
     """Run the jobs once more under proportional sharing; return their seconds by key."""
     from walras_cli.local.loop import under
 

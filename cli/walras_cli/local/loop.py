@@ -22,7 +22,7 @@ from walras_agent.node_plan import EnforcedGrant
 from walras_agent.topology import Topology
 from walras_cli.documents import InputError
 from walras_cli.local.documents import NODE, load
-from walras_cli.local.measure import Measured, measure
+from walras_cli.local.measure import HeldUpError, Measured, Patience, measure
 from walras_cli.local.outlook import outlook
 from walras_cli.local.state import FractionSource, JobState, Phase, RunTotals
 from walras_profiler.campaign import MeasurementError
@@ -416,6 +416,12 @@ def _for_agent(grant: PlannedGrant, place: Place, *, isolated: bool) -> Enforced
     return EnforcedGrant(place.name, grant.title, millicores, isolated=isolated)
 
 
+_UNMEASURED = (
+    *(HeldUpError, MeasurementError, PlacementError, SamplingError),
+    *(ValueError, OSError),
+)
+
+
 @dataclass(slots=True)
 class _Profiling:
     """A measurement going on beside the run, and what it told that was not passed on yet."""
@@ -432,9 +438,14 @@ class _Profiling:
         def work() -> None:
             try:
                 profiling.result = measure(
-                    job, topology, pin, lambda _trial, _measured: None, profiling.told.put
+                    job,
+                    topology,
+                    pin,
+                    lambda _trial, _measured: None,
+                    profiling.told.put,
+                    Patience(),
                 )
-            except (MeasurementError, PlacementError, SamplingError, ValueError, OSError) as error:
+            except _UNMEASURED as error:
                 profiling.problem = str(error)
 
         profiling.thread = threading.Thread(target=work, name=f"profile-{job.key}", daemon=True)

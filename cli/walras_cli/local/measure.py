@@ -3,12 +3,13 @@
 What other programs on the machine add to the times of runs is taken out of them. A measurement is
 unreliable if too little is left to tell, or if the runs were too short; in this case it is made
 again, once, on larger parts of the data. The parallel fraction of one that is unreliable is not
-used but assumed.
+used but assumed. So is that of a job whose runs other programs hold up for too long (`Patience`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -35,11 +36,23 @@ if TYPE_CHECKING:
     from walras_agent.topology import Topology
     from walras_cli.local.documents import LocalJob
     from walras_cli.local.host import Pin
-    from walras_profiler.campaign import Measurement, TrialObserver
+    from walras_profiler.campaign import Measurement, Runner, Trial, TrialObserver
     from walras_profiler.document import Document
 
 REPEATS = 3
 SEED = 0
+
+LEAST_REPEATS = 2
+"""Repeats without which nothing shows how much times differ."""
+
+LONGEST_HOLD_UP = 20.0
+"""Seconds that other programs may hold up the measurements of a local run, in all, ..."""
+
+MOST_SLOWNESS = 1.5
+"""... beyond this multiple of the time that they take on a quiet machine."""
+
+RUN_OVERHEAD = 0.2
+"""Seconds that a run takes on a quiet machine before its program starts and after it has ended."""
 
 _REMEDIES = {
     FindingCode.BUSY_MACHINE: "keep other programs off the machine while it is measured",
@@ -49,6 +62,69 @@ _REMEDIES = {
 
 _MARGIN = 2
 """How many times the shortest trusted time the shortest run is to take if it is made again."""
+
+
+class HeldUpError(Exception):
+    """A job is not measured, since other programs hold up measurements; how long they did."""
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long other programs may hold up measurements; a quiet machine never exhausts it.
+
+    Attributes:
+        clock: Returns seconds.
+        elapsed: Seconds that runs have taken.
+        alone: Seconds that they would have taken on a quiet machine.
+    """
+
+    clock: Callable[[], float] = field(default=time.monotonic)
+    elapsed: float = 0.0
+    alone: float = 0.0
+
+    @property
+    def left(self) -> bool:
+        """Whether measurements may go on."""
+        return self.elapsed <= MOST_SLOWNESS * self.alone + LONGEST_HOLD_UP
+
+    @property
+    def problem(self) -> str:
+        """Why a job is not measured."""
+        return f"other programs held up measurements for {self.elapsed - self.alone:.0f} s"
+
+    def over(self, runner: Runner) -> _Timed:
+        """Return a runner whose runs count."""
+        return _Timed(runner, self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """Runner whose runs count for a patience."""
+
+    runner: Runner
+    patience: Patience
+
+    @property
+    def description(self) -> str:
+        return self.runner.description
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return self.runner.notes
+
+    def run(self, trial: Trial) -> Measurement:
+        began = self.patience.clock()
+        found = self.runner.run(trial)
+        self.patience.elapsed += self.patience.clock() - began
+        self.patience.alone += RUN_OVERHEAD + _alone(found)
+        return found
+
+
+def _alone(run: Measurement) -> float:
+    """Return the seconds that a run would have taken on a quiet machine, as far as is known."""
+    if run.unwaited is not None:
+        return min(run.unwaited.busy + run.unwaited.idle, run.seconds)
+    return run.seconds * (1 - (run.others or 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +186,19 @@ class Measured:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """Measurements of the jobs of a local run that come without a speedup.
+
+    Attributes:
+        made: Those that were made.
+        held_up: Why the other jobs were not measured, by the key of the job.
+    """
+
+    made: list[Measured] = field(default_factory=list)
+    held_up: dict[str, str] = field(default_factory=dict)
+
+
 def saved(
     known: Mapping[tuple[str, str], Document], measured: Iterable[Measured]
 ) -> list[Document]:
@@ -134,6 +223,7 @@ def measure(
     pin: Pin,
     observe: TrialObserver,
     tell: Callable[[str], None],
+    patience: Patience,
 ) -> Measured:
     """Profile a job on two cores or more, and once more if the runs were too short.
 
@@ -143,14 +233,16 @@ def measure(
         pin: How runs are held to their cores.
         observe: Receives the progress of each campaign, which begins with its warm-up.
         tell: Receives a sentence about each unreliable measurement, as soon as it is made.
+        patience: How long this and other measurements may be held up.
 
     Raises:
+        HeldUpError: Other programs hold up measurements.
         MeasurementError: a run failed.
         PlacementError: runs cannot be held to cores as demanded.
         SamplingError: its data cannot be sampled.
     """
     return reliable_if_possible(
-        job, lambda sizes: _measure_once(job, sizes, topology, pin, observe), tell
+        job, lambda sizes: _measure_once(job, sizes, topology, pin, observe, patience), tell
     )
 
 
@@ -191,7 +283,10 @@ def _measure_once(
     topology: Topology,
     pin: Pin,
     observe: TrialObserver,
+    patience: Patience,
 ) -> Measured:
+    if not patience.left:
+        raise HeldUpError(patience.problem)
     counts = default_core_counts(len(topology.cores()))
     trials = plan_trials(counts, sizes, REPEATS, SEED)
     with command_runner(
@@ -203,5 +298,22 @@ def _measure_once(
         prefer=pin,
         seed=SEED,
     ) as runner:
-        measurements = without_waiting(run_campaign(runner, trials, observe))
-    return Measured.of(job, measurements)
+        return campaign(job, runner, trials, observe, patience)
+
+
+def campaign(
+    job: LocalJob,
+    runner: Runner,
+    trials: Sequence[Trial],
+    observe: TrialObserver,
+    patience: Patience,
+) -> Measured:
+    """Make the runs of a measurement, as many repeats as patience lasts for.
+
+    Raises:
+        HeldUpError: It lasts for too few.
+    """
+    runs = run_campaign(patience.over(runner), trials, observe, lambda: patience.left)
+    if len(runs) < LEAST_REPEATS * len(trials) // REPEATS:
+        raise HeldUpError(patience.problem)
+    return Measured.of(job, without_waiting(runs))
