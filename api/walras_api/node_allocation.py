@@ -84,6 +84,8 @@ class PodGrant(Model):
         memory: Memory that the pod may use, at least 64 KiB. If unset, the pod's memory limits are
             left alone.
         isolated: Whether no other pod borrows the pod's cores while it sleeps.
+        partner_uid: UID of the pod with which it was matched, and is to share a socket if there is
+            room on one.
     """
 
     pod_uid: PodUID
@@ -92,6 +94,9 @@ class PodGrant(Model):
     cores: Cores
     memory: PositiveBytes | None = None
     isolated: bool | None = None
+    partner_uid: Annotated[
+        Annotated[str, Field(pattern=POD_UID)] | None, Field(alias="partnerUID")
+    ] = None
 
 
 class ProfilingRequest(Model):

@@ -3,8 +3,9 @@
 In four steps: every job keeps its cores as far as its new count allows; jobs that grow take the
 nearest free cores; new jobs, largest first, take the narrowest domain that holds all of their cores
 (core, last-level cache, NUMA node), and of several the fullest, so that emptier ones stay free for
-larger jobs; a job that is split over several domains leaves one of them as soon as free cores in
-the others can replace it. Cores without an owner are the shared pool.
+larger jobs, or, with their partner, the narrowest that holds both; a job that is split over several
+domains leaves one of them as soon as free cores in the others can replace it. Cores without an
+owner are the shared pool.
 
 A job that outgrows its NUMA node is split rather than moved: its memory stays where it was first
 touched, so moving all its threads would make every access remote. For the same reason a split job
@@ -29,7 +30,7 @@ _NOTHING: Mapping[str, CpuSet] = MappingProxyType({})
 
 # Indices into `_Place.domains`, narrowest domain first: core, last-level cache, NUMA node.
 _LEVELS = (2, 1, 0)
-_NUMA = 0
+_CACHE, _NUMA = 1, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class CoreDemand:
     Attributes:
         key: Name of the job, unique among the demands.
         cores: Number of exclusive cores (or CPUs, see `Unit`), at least 1.
+        partner: Key of the job with which it is to share a last-level cache, or else a NUMA node,
+            if there is room when it starts; empty for none.
 
     Raises:
         ValueError: ``cores`` is less than 1.
@@ -46,6 +49,7 @@ class CoreDemand:
 
     key: str
     cores: int
+    partner: str = ""
 
     def __post_init__(self) -> None:
         if self.cores < 1:
@@ -106,7 +110,20 @@ def assign(
         had = previous.get(demand.key, CpuSet())
         still = [place for place in free if place.cpus & had]
         _move(_compact(still, min(demand.cores, len(still))), free, held.setdefault(demand.key, []))
-    for demand in sorted(wanted, key=lambda d: (not held[d.key], len(held[d.key]) - d.cores)):
+    cores = {demand.key: demand.cores for demand in wanted}
+
+    def turn(demand: CoreDemand) -> tuple[bool, int, str, int]:
+        """Who grows comes first, then new jobs, each beside its partner."""
+        mine, pair = held[demand.key], [demand.key]
+        if not mine and not held.get(demand.partner, [None]):
+            pair.append(demand.partner)
+        most = max(cores[key] - len(held[key]) for key in pair)
+        return bool(not mine), -most, min(pair), -demand.cores
+
+    for demand in sorted(wanted, key=turn):
+        if demand.partner in cores and not held[demand.key]:
+            beside = _beside(held[demand.partner], cores[demand.partner], demand.cores, free)
+            _move(_compact(beside, demand.cores), free, held[demand.key])
         _grow(held[demand.key], demand.cores, free)
     while any(_leave_a_domain(held[demand.key], free) for demand in wanted):
         pass  # what one job gives up may be what another needs
@@ -133,6 +150,33 @@ def _places(topology: Topology, unit: Unit) -> tuple[_Place, ...]:
         numa, cache, core = (cpu.numa,), (cpu.numa, cpu.l3), (cpu.numa, cpu.l3, cpu.core)
         places.append(_Place(index, cpus, (numa, cache, core)))
     return tuple(places)
+
+
+def _beside(
+    partners: Sequence[_Place], most: int, count: int, free: Sequence[_Place]
+) -> list[_Place]:
+    """Return free places in the narrowest domain where ``count`` of them and the partner's are.
+
+    None if there is no such domain; a place for the partner, too, if it has none yet.
+
+    Args:
+        partners: Places of the partner; none if it starts as well.
+        most: Places that the partner is to have.
+        count: Places that are sought.
+        free: Places without an owner.
+    """
+    for level in (_CACHE, _NUMA):
+        room = Counter(place.domains[level] for place in free)
+        there = {place.domains[level] for place in partners}
+        fitting = (
+            [domain for domain in there if room[domain] >= count]
+            if partners
+            else [domain for domain in room if room[domain] >= count + most]
+        )
+        if fitting:
+            best = min(fitting, key=lambda domain: (room[domain], domain))
+            return [place for place in free if place.domains[level] == best]
+    return []
 
 
 def _grow(mine: list[_Place], count: int, free: list[_Place]) -> None:

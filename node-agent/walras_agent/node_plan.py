@@ -24,6 +24,7 @@ class EnforcedGrant:
         millicores: Thousandths of a core, or of a CPU if single CPUs are sold (`Unit`).
         memory: Bytes of memory; None if the market does not divide memory.
         isolated: Whether its cores stay idle while it sleeps, since no other pod borrows them.
+        partner: UID of the pod whose last-level cache it is to share; empty for none.
 
     Raises:
         ValueError: A quantity is zero or negative.
@@ -34,6 +35,7 @@ class EnforcedGrant:
     millicores: int
     memory: int | None = None
     isolated: bool = False
+    partner: str = ""
 
     def __post_init__(self) -> None:
         if self.millicores <= 0:

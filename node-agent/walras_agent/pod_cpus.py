@@ -177,7 +177,7 @@ def allocate_cpus(
         left -= whole
         missing[grant.pod] = grant.whole_cores - whole
         if whole:
-            demands.append(CoreDemand(grant.pod, whole))
+            demands.append(CoreDemand(grant.pod, whole, grant.partner))
     assignment = assign(saleable, demands, previous, unit)
     shared = assignment.shared | (topology.cpuset & reserved)
     fractions = [

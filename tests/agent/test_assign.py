@@ -54,6 +54,57 @@ def test_a_core_is_given_with_both_its_siblings() -> None:
     assert len(given.exclusive["b"]) == 4
 
 
+def pair(first: int, second: int) -> list[CoreDemand]:
+    return [CoreDemand("x", first, "y"), CoreDemand("y", second, "x")]
+
+
+def test_partners_that_start_together_share_a_socket_where_one_has_room() -> None:
+    """Each alone takes the fullest socket: the larger one fits on that of a, the other does not."""
+    topology = machine(nodes=2, cores=12)
+    before = assign(topology, demands(a=4))
+    apart = assign(topology, demands(a=4, x=5, y=4), before.exclusive).exclusive
+    assert nodes_of(topology, apart["x"]) != nodes_of(topology, apart["y"])
+
+    given = assign(topology, [*demands(a=4), *pair(5, 4)], before.exclusive).exclusive
+
+    assert given["a"] == before.exclusive["a"]
+    assert nodes_of(topology, given["x"]) == nodes_of(topology, given["y"]) == {1}
+    again = assign(topology, [*demands(a=4), *pair(5, 4)], given).exclusive
+    assert again == given
+
+
+def test_a_partner_that_comes_later_is_seated_beside_the_first() -> None:
+    topology = machine(nodes=2, cores=8)
+    first = assign(topology, [*demands(b=6), CoreDemand("x", 3, "y")]).exclusive
+    assert nodes_of(topology, first["x"]) == {1}
+    alone = assign(topology, [*demands(b=6, y=2), CoreDemand("x", 3)], first).exclusive
+    assert nodes_of(topology, alone["y"]) == {0}, "the fullest socket with room"
+
+    given = assign(topology, [*demands(b=6), *pair(3, 2)], first).exclusive
+
+    assert nodes_of(topology, given["y"]) == {1}
+    assert {key: given[key] for key in first} == first, "nobody else moves"
+
+
+def test_partners_share_a_cache_before_a_node_and_are_apart_where_neither_has_room() -> None:
+    topology = machine(nodes=2, caches=2, cores=4)
+    given = assign(topology, pair(2, 2)).exclusive
+    assert len(caches_of(topology, given["x"] | given["y"])) == 1
+    given = assign(topology, pair(3, 2)).exclusive
+    assert len(caches_of(topology, given["x"] | given["y"])) == 2
+    assert len(nodes_of(topology, given["x"] | given["y"])) == 1
+    full = assign(topology, demands(a=6, b=6)).exclusive
+    given = assign(topology, [*demands(a=6, b=6), *pair(2, 2)], full).exclusive
+    assert nodes_of(topology, given["x"]) != nodes_of(topology, given["y"])
+
+
+def test_a_partner_that_is_not_there_changes_nothing() -> None:
+    topology = machine(nodes=2, cores=8)
+    known = assign(topology, demands(a=3, b=2))
+    alone = [CoreDemand("a", 3, "gone"), CoreDemand("b", 2, "gone")]
+    assert assign(topology, alone) == known
+
+
 def test_a_job_takes_the_fullest_node_in_which_it_fits() -> None:
     topology = machine(nodes=2, cores=8)
     before = assign(topology, demands(big=6))

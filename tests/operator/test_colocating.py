@@ -88,6 +88,25 @@ def test_a_pair_is_sent_to_one_node(way: str) -> None:
     assert told(decide(replace(after, objects=before.objects)), "a", "x")["node"] == "n1"
 
 
+def test_agents_are_told_of_partners_that_name_each_other() -> None:
+    """Whoever makes a pod can name any other one as its partner."""
+
+    def runs(name: str, partner: str | None) -> Document:
+        named = {} if partner is None else {PARTNER_ANNOTATION: f"u-lab-{partner}"}
+        return pod(name, "a", "n1", annotations=named)
+
+    pods = (
+        runs("x", "y"),
+        runs("y", "x"),
+        runs("lure", "x"),
+        runs("left", "gone"),
+        runs("z", None),
+    )
+    (node_write,) = (each for each in decide(two_jobs(*pods)).nodes if each.node == "n1")
+    partners = {each["name"]: each.get("partnerUID") for each in node_write.spec["grants"]}
+    assert partners == {"x": "u-lab-y", "y": "u-lab-x", "lure": None, "left": None, "z": None}
+
+
 def test_each_of_several_terms_is_narrowed_and_other_gates_stay() -> None:
     zone = {"matchExpressions": [{"key": "zone", "operator": "DoesNotExist"}]}
     rank = {"matchExpressions": [{"key": "rank", "operator": "In", "values": ["1"]}]}

@@ -213,4 +213,5 @@ def _grant(grant: PodGrant) -> EnforcedGrant:
         millicores=int(grant.cores * 1000),
         memory=grant.memory,
         isolated=bool(grant.isolated),
+        partner=grant.partner_uid or "",
     )

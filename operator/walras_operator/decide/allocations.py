@@ -11,6 +11,7 @@ from collections import defaultdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from walras_api.contract import PARTNER_ANNOTATION
 from walras_api.fields import as_quantity
 from walras_api.node_allocation import MIN_MEMORY_GRANT, MOST_GRANTS, POD_UID
 from walras_operator.decide.world import MOST_REPORTED, NodeWrite
@@ -45,6 +46,7 @@ class GrantSpec(NamedTuple):
         millicores: Thousandths of the market's unit, a core or a thread.
         memory: Bytes; None leaves the pod's memory alone.
         isolated: Whether no other pod borrows the pod's cores while it sleeps.
+        partner: UID of the pod with which it was matched; empty for none.
     """
 
     uid: str
@@ -53,6 +55,7 @@ class GrantSpec(NamedTuple):
     millicores: int
     memory: int | None
     isolated: bool = False
+    partner: str = ""
 
 
 class AllocationSpec(NamedTuple):
@@ -209,6 +212,7 @@ def current_spec(allocation: NodeAllocation) -> AllocationSpec:
             int(each.cores * MILLI),
             each.memory,
             bool(each.isolated),
+            each.partner_uid or "",
         )
         for each in spec.grants
     )
@@ -254,6 +258,8 @@ def _grant(spec: GrantSpec) -> Document:
         grant["memory"] = as_quantity(spec.memory)
     if spec.isolated:
         grant["isolated"] = True
+    if spec.partner:
+        grant["partnerUID"] = spec.partner
     return grant
 
 
@@ -305,7 +311,12 @@ def _isolated(world: World, rules: MarketSpec) -> frozenset[tuple[str, str]]:
 def _grants(
     held: Sequence[tuple[Grant, Pod]], isolated: Collection[tuple[str, str]]
 ) -> tuple[GrantSpec, ...]:
-    """Return the grants of one node, sorted by pod UID."""
+    """Return the grants of one node, sorted by pod UID.
+
+    Partners are those that name each other, since whoever makes a pod can name any other one.
+    """
+    named = {pod.metadata.uid: pod.metadata.annotations.get(PARTNER_ANNOTATION) for _, pod in held}
+    partners = {uid: other for uid, other in named.items() if other and named.get(other) == uid}
     return tuple(
         sorted(
             GrantSpec(
@@ -315,6 +326,7 @@ def _grants(
                 max(round(grant.held * MILLI), 1),
                 None if grant.memory is None else max(grant.memory, MIN_MEMORY_GRANT),
                 (grant.namespace, grant.name) in isolated,
+                partners.get(pod.metadata.uid, ""),
             )
             for grant, pod in held
         )
