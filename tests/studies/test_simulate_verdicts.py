@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,13 @@ from walras_studies.abacus.study import STUDY as ABACUS
 from walras_studies.abacus.study import AbacusRows
 from walras_studies.karma.runs import BEYOND_MEMORY, closed_throughput, throughput
 from walras_studies.karma.study import as_all_printed
+from walras_studies.lying.study import PROMISES, LyingRows, LyingSize
+from walras_studies.lying.study import STUDY as LYING
 from walras_studies.page import page
 from walras_studies.programs.study import STUDY as PROGRAMS
 from walras_studies.programs.study import Fraction, ProgramRows, Simulated, Time
 from walras_studies.results import Result, judge
-from walras_studies.study import DRAWS, Claim, Finding, Study, as_printed, draws, mean
+from walras_studies.study import DRAWS, Claim, Finding, Study, as_printed, draws, mean, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,3 +198,16 @@ def test_all_ratios_that_are_printed_have_to_be_reached(
     ratios: tuple[float, float, float], verdict: str
 ) -> None:
     assert as_all_printed("told", list(ratios), (1.8, 4.3, 7.8)).verdict == verdict
+
+
+@pytest.mark.long
+def test_lies_are_judged_by_draws_although_promises_have_fewer_populations() -> None:
+    once = LYING.run(1, LyingSize(1, (2, 4), 1, 20, 1, (2, 20), (1, 1)), silent)
+    drawn = [row for row in once.lies if row.about not in PROMISES]
+    promised = tuple(row for row in once.lies if row.about in PROMISES)
+    many = [replace(row, number=number) for number in range(DRAWS) for row in drawn]
+    rows = LyingRows((*many, *promised))
+    assert len(draws(rows)) == DRAWS
+    told = judge(LYING, rows)
+    assert len(told) == len(LYING.claims)
+    assert {each.spread for each in told if "in auctions gain less" in each.claim} == {""}

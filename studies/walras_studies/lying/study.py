@@ -344,6 +344,7 @@ STUDY = Study(
                 f"{told} in auctions gain less than 1 % where there are {MANY} users or more",
                 "",
                 _promises(about),
+                of_spread=True,  # it has few populations, and is about the largest gain of all
             )
             for about, told in PROMISES.items()
         ),
