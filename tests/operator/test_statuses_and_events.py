@@ -290,7 +290,7 @@ def test_a_profile_that_tells_nothing_of_f_is_not_measured(automatic: bool) -> N
         "name": "noisy",
     }
     profiled = condition(decision, "MarketJob", "a", "lab", type_="Profiled")
-    assert profiled[:2] == ("False", "TooFewCores" if automatic else "TooNoisy")
+    assert profiled[:2] == ("False", "Waiting" if automatic else "TooNoisy")
     assert "SpeedupProfile lab/noisy are not used, since " in profiled[2]
     assert "a parallel fraction of 0.9 is assumed" in profiled[2]
 
