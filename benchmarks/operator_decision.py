@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SIZES = ((100, 1_000), (1_000, 10_000))
 TARGET_MS = 1_000
 POOLS = 4
-SIGNALS_MS = 3_000
+SIGNALS_MS = 1_000
 
 
 def settled(documents: list[Document]) -> World:

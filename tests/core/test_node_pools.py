@@ -11,6 +11,7 @@ import pytest
 
 from walras.analysis.node_pools import NodePool, node_pools, recommend
 from walras.analysis.pool_effects import WITHOUT_VALUES
+from walras.analysis.pool_spread import SpreadPool, spread
 from walras.clearing import clear
 from walras.market.snapshot import (
     MOST_POOLS,
@@ -277,6 +278,81 @@ def test_the_last_recommended_node_gains_enough_and_one_more_does_not(
     gain: Callable[[int], float], least: float, nodes: int, number: int
 ) -> None:
     assert recommend(nodes, gain, least) == number
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 5, 100])
+def test_a_number_that_is_right_already_is_found_by_the_two_gains_that_are_known(
+    nodes: int,
+) -> None:
+    asked = []
+
+    def gain(number: int) -> float:
+        asked.append(number)
+        return 1.0 if number in {nodes, nodes - 2} else 0.5  # two numbers are right
+
+    assert recommend(nodes, gain, 1.0) == nodes
+    assert set(asked) <= {nodes, nodes + 1}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_pods_spread_until_none_could_move_to_a_node_that_would_be_less_full(seed: int) -> None:
+    """Each node that gives a pod is the fullest then, and each that takes one the emptiest."""
+    random = np.random.default_rng(seed)
+    sizes = random.choice([1, 2, 8, 16, 48], random.integers(1, 9)).tolist()
+    nodes = tuple(Node(f"n{k}", cores, pool="x") for k, cores in enumerate(sizes))
+    place = random.integers(len(nodes), size=random.integers(1, 40)).tolist()
+    pods = tuple(
+        tuple(pod for pod, node in enumerate(place) if node == k) for k in range(len(nodes))
+    )
+    job_of = random.integers(1 + seed % 5, size=len(place)).tolist()
+    number = int(random.integers(1, 2 * len(nodes) + 2))
+    found = spread(SpreadPool(nodes, pods), number, job_of)
+    there = [list(each) for each in pods]
+    for _ in range(number, len(nodes)):  # those with the fewest pods go, and the last of these
+        gone = min(range(len(there)), key=lambda k: (len(there[k]), -k))
+        sizes.pop(gone)
+        there.pop(gone)
+    for _ in range(len(nodes), number):
+        sizes.append(sum(node.cores for node in nodes) / len(nodes))
+        there.append([])
+    staying = {pod for each in there for pod in each}
+    for pod in (pod for each in pods for pod in each if pod not in staying):
+        with_it = [(len(each) + 1) / cores for each, cores in zip(there, sizes, strict=True)]
+        there[with_it.index(min(with_it))].append(pod)
+    while True:
+        full = [len(each) / cores for each, cores in zip(there, sizes, strict=True)]
+        with_it = [(len(each) + 1) / cores for each, cores in zip(there, sizes, strict=True)]
+        if min(with_it) >= max(full):
+            break
+        giving = there[full.index(max(full))]
+        copies = [sum(job_of[pod] == job_of[other] for other in giving) for pod in giving]
+        last = max(range(len(giving)), key=lambda k: (copies[k], k))
+        there[with_it.index(min(with_it))].append(giving.pop(last))
+    assert found.pods == tuple(map(tuple, there))
+    assert [node.cores for node in found.nodes] == sizes
+
+
+def test_a_pod_that_moves_to_a_new_node_no_longer_loses_beside_the_others() -> None:
+    """The last pod of the node moves, and is alone on the new one."""
+    jobs = (
+        job("j1", "u0", "n0", 0.95, program="stream"),
+        job("j2", "u1", "n0", 0.95, program="solve"),
+    )
+    nodes = (Node("n0", 12, pool="x"),)
+    together = Snapshot((user("u0"), user("u1")), nodes, jobs, {("solve", "stream"): 0.4})
+    apart = replace(
+        together,
+        nodes=(*nodes, Node("n1", 12, pool="x")),
+        jobs=(jobs[0], replace(jobs[1], node="n1")),
+    )
+    effect = signals(together)["x"].one_more
+    assert effect is not None
+    change = clear(apart).system_progress / clear(together).system_progress - 1
+    assert effect.progress == pytest.approx(change, abs=1e-5)
+    assert effect.gaining[0].user == "u1"
+    unknown = signals(together, Policy(interference=False))["x"].one_more
+    assert unknown is not None
+    assert unknown.progress < effect.progress - 0.01
 
 
 def test_empty_nodes_count_as_spread_over_so_that_they_call_for_no_more() -> None:

@@ -22,6 +22,7 @@ the progress of all together. The figures say so, with the users that lose.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -30,9 +31,9 @@ from walras.analysis.pool_effects import WITHOUT_VALUES, NodesEffect, UserChange
 from walras.analysis.pool_spread import SpreadPool, spread
 from walras.clearing import in_canonical_order
 from walras.division.auctions import PricingError
-from walras.division.interference import lower_fractions
+from walras.division.interference import losses_beside
 from walras.division.pricing import price
-from walras.division.sale import open_sale
+from walras.division.sale import bidders_of, sell
 from walras.market.admission import admit
 from walras.market.bounds import bounds_of
 from walras.market.snapshot import MOST_POOLS, MOST_USERS, PoolPrices, identity
@@ -175,9 +176,10 @@ def recommend(nodes: int, gain: Callable[[int], float], least: float) -> int:
     """Return a number of nodes at which the last one gains enough and one more does not.
 
     Where every node gains less than the one before, as it does in most markets, there is one such
-    number, and its net worth is the largest. Numbers from half to twice the present one, and of at
-    least 1, are considered: the smallest always counts as enough, and one more than the largest as
-    too many.
+    number, and its net worth is the largest. Elsewhere it is the present one if that is such a
+    number, so that an autoscaler that has followed it rests. Numbers from half to twice the present
+    one, and of at least 1, are considered: the smallest always counts as enough, and one more than
+    the largest as too many.
 
     Args:
         nodes: Present number of nodes.
@@ -185,12 +187,11 @@ def recommend(nodes: int, gain: Callable[[int], float], least: float) -> int:
         least: Least gain that is enough.
     """
     low, high = max(-(-nodes // 2), 1), 2 * nodes + 1
+    untried = [nodes, nodes + 1]  # their gains are known, and the number is often right already
     while high - low > 1:
-        middle = (low + high) // 2
-        if gain(middle) >= least:
-            low = middle
-        else:
-            high = middle
+        number = untried.pop() if untried else (low + high) // 2
+        if low < number < high:
+            low, high = (number, high) if gain(number) >= least else (low, number)
     return low
 
 
@@ -218,18 +219,18 @@ class _SpreadMarket:
         tolerance = min(policy.tolerance, _TOLERANCE)
         self._policy = replace(policy, tolerance=tolerance, memory=None, core_half_life=0.0)
         self._snapshot = snapshot
+        self._bidders = bidders_of(snapshot, self._policy, jobs)
+        self._job_of = [(job.namespace, job.name) for job in jobs]
+        on_node: dict[str, list[int]] = {node.name: [] for node in snapshot.selling}
+        for pod, job in enumerate(jobs):
+            on_node[job.node].append(pod)
         nodes: dict[str, list[Node]] = {}
         for node in snapshot.selling:
             nodes.setdefault(node.pool, []).append(node)
-        pool_of = {node.name: node.pool for node in snapshot.selling}
-        on_pool: dict[str, list[Job]] = {pool: [] for pool in nodes}
-        for job in jobs:
-            on_pool[pool_of[job.node]].append(job)
-        self._spread = {
-            pool: spread(SpreadPool(tuple(nodes[pool]), tuple(on_pool[pool])), len(nodes[pool]))
-            for pool in sorted(nodes)
-        }
-        self._jobs = len(jobs)
+        self._spread = {}
+        for pool, here in sorted(nodes.items()):
+            now = SpreadPool(tuple(here), tuple(tuple(on_node[node.name]) for node in here))
+            self._spread[pool] = spread(now, len(here), self._job_of)
         self._present = self._sale(self._spread)
         self._users = tuple(self._present.parts)
         self._known: dict[tuple[str, int], _Outcome] = {}
@@ -246,7 +247,7 @@ class _SpreadMarket:
         relative -= 1
         return NodesEffect(
             change / now.progress if now.progress else 0.0,
-            change * self._jobs,
+            change * len(self._job_of),
             self._most(worth, relative),
             self._most(-worth, relative),
         )
@@ -259,15 +260,15 @@ class _SpreadMarket:
 
     def core_value(self, pool: NodePool) -> float:
         """Return the total speedup that a core adds to a pool: the derivative."""
-        if not self._spread[pool.name].jobs:
+        if not any(self._spread[pool.name].pods):
             return 0.0
         above, below = self._scaled(pool, 1 + _STEP), self._scaled(pool, 1 - _STEP)
-        change = (above.progress - below.progress) * self._jobs
+        change = (above.progress - below.progress) * len(self._job_of)
         return change / (2 * _STEP * pool.cores)
 
     def speedup(self, pool: NodePool, nodes: int) -> float:
         """Return the total speedup with a number of nodes in a pool."""
-        return self._with(pool, nodes).progress * self._jobs
+        return self._with(pool, nodes).progress * len(self._job_of)
 
     def _most(self, worth: Floats, relative: Floats) -> tuple[UserChange, ...]:
         """Return the users with the largest positive worth, unless it is too little to name."""
@@ -287,34 +288,21 @@ class _SpreadMarket:
             _UnsolvedError: The market has no equilibrium that could be found.
         """
         now = self._spread[pool.name]
-        present = nodes == pool.nodes or not now.jobs
+        present = nodes == pool.nodes or not any(now.pods)
         key = _PRESENT if present else (pool.name, nodes)
         if key not in self._known:
-            changed = {} if present else {pool.name: spread(now, nodes)}
+            changed = {} if present else {pool.name: spread(now, nodes, self._job_of)}
             sale = self._sale({**self._spread, **changed}) if changed else self._present
-            self._known[key] = self._solve(sale, np.ones(len(sale.units.market.capacities)))
+            self._known[key] = self._solve(sale)
         return self._known[key]
 
     def _scaled(self, pool: NodePool, factor: float) -> _Outcome:
         """Return the outcome with a pool whose nodes have ``factor`` times as many cores."""
         pools = np.array([each.pool for of in self._spread.values() for each in of.nodes])
         here = (pools == pool.name)[self._present.units.node]
-        return self._solve(self._present, np.where(here, factor, 1.0))
-
-    def _sale(self, pools: Mapping[str, SpreadPool]) -> Sale:
-        """Open the sale with the nodes and jobs of pools.
-
-        Jobs bid with fractions that are lowered by what they lose beside the others there.
-        """
-        nodes = tuple(node for pool in pools.values() for node in pool.nodes)
-        jobs = [job for pool in pools.values() for job in pool.jobs]
-        penalties = self._snapshot.penalties if self._policy.interference else {}
-        snapshot = replace(self._snapshot, nodes=nodes)
-        return open_sale(snapshot, self._policy, lower_fractions(jobs, penalties).jobs)
-
-    def _solve(self, sale: Sale, scale: Floats) -> _Outcome:
-        units, now = sale.units, sale.units.market
-        capacities = now.capacities * scale
+        units, bounds = self._present.units, self._present.bounds_of_units
+        now = units.market
+        capacities = now.capacities * np.where(here, factor, 1.0)
         market = AmdahlMarket(
             now.budgets * (capacities.sum() / now.capacities.sum()),
             capacities,
@@ -323,9 +311,34 @@ class _SpreadMarket:
             now.fraction,
             now.work,
         )
-        bounds = sale.bounds_of_units
         fitting = bounds_of(market, bounds.own, bounds.least, bounds.most, self._policy.least_part)
-        priced = price(market, fitting, self._policy, sale.auctioned, sale.limits)
+        scaled = replace(units, market=market)
+        return self._solve(self._present._replace(units=scaled, bounds_of_units=fitting))
+
+    def _sale(self, pools: Mapping[str, SpreadPool]) -> Sale:
+        """Open the sale with the nodes and pods of pools.
+
+        Pods bid with fractions that are lowered by what they lose beside the others there.
+        """
+        nodes = tuple(node for pool in pools.values() for node in pool.nodes)
+        pods = [there for pool in pools.values() for there in pool.pods]
+        order = np.fromiter(chain.from_iterable(pods), np.int64, len(self._job_of))
+        server = np.repeat(np.arange(len(pods)), [len(there) for there in pods])
+        bidders = self._bidders.ordered(order)
+        if self._snapshot.penalties and self._policy.interference:
+            lost = losses_beside(bidders.jobs, server.tolist(), self._snapshot.penalties)
+            fraction = [
+                job.fraction if loss is None else loss.lowered(job.fraction)
+                for job, loss in zip(bidders.jobs, lost, strict=True)
+            ]
+            bidders = bidders._replace(fraction=np.array(fraction))
+        return sell(replace(self._snapshot, nodes=nodes), self._policy, bidders, server)
+
+    def _solve(self, sale: Sale) -> _Outcome:
+        units = sale.units
+        priced = price(
+            units.market, sale.bounds_of_units, self._policy, sale.auctioned, sale.limits
+        )
         if not priced.converged:
             raise _UnsolvedError
         cores = np.minimum(units.of_jobs(priced.cores), sale.bounds.most)

@@ -10,71 +10,75 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from heapq import heapify, heapreplace
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
-    from walras.market.snapshot import Job, Node
+    from walras.market.snapshot import Node
 
 
 class SpreadPool(NamedTuple):
-    """The nodes of a pool, and the jobs on them."""
+    """The nodes of a pool, and the numbers of the pods on each of them."""
 
     nodes: tuple[Node, ...]
-    jobs: tuple[Job, ...]
+    pods: tuple[tuple[int, ...], ...]
 
 
-def spread(pool: SpreadPool, number: int) -> SpreadPool:
-    """Return a pool with another number of nodes, or the same, over which its jobs have spread.
+def spread(pool: SpreadPool, number: int, job_of: Sequence[Hashable]) -> SpreadPool:
+    """Return a pool with another number of nodes, or the same, over which its pods have spread.
 
-    Nodes that are added have the mean of its nodes' cores; those with the fewest jobs go first.
+    Nodes that are added have the mean of its nodes' cores; those with the fewest pods go first.
 
     Args:
-        pool: The pool with at least one node, and its jobs, all of which are on one of them.
+        pool: The pool with at least one node.
         number: Number of nodes, at least 1.
+        job_of: Job of each pod, by the pod's number.
     """
-    place = {node.name: index for index, node in enumerate(pool.nodes)}
-    on_node: list[list[Job]] = [[] for _ in pool.nodes]
-    for job in pool.jobs:
-        on_node[place[job.node]].append(job)
-    order = sorted(range(len(pool.nodes)), key=lambda index: (-len(on_node[index]), index))
+    order = sorted(range(len(pool.nodes)), key=lambda index: (-len(pool.pods[index]), index))
     kept = sorted(order[:number])
-    homeless = [job for index in sorted(order[number:]) for job in on_node[index]]
+    homeless = [pod for index in sorted(order[number:]) for pod in pool.pods[index]]
     nodes = [pool.nodes[index] for index in kept]
-    there = [on_node[index] for index in kept]
+    there = [list(pool.pods[index]) for index in kept]
     mean = sum(node.cores for node in pool.nodes) / len(pool.nodes)
     for more in range(number - len(nodes)):
         # No node of a cluster can have such a name.
         nodes.append(replace(pool.nodes[0], name=f"{pool.nodes[0].pool}+{more}", cores=mean))
         there.append([])
-    _level(there, homeless, np.array([node.cores for node in nodes]))
-    jobs = [
-        replace(job, node=node.name) for node, of in zip(nodes, there, strict=True) for job in of
-    ]
-    return SpreadPool(tuple(nodes), tuple(jobs))
+    _level(there, homeless, [node.cores for node in nodes], job_of)
+    return SpreadPool(tuple(nodes), tuple(map(tuple, there)))
 
 
-def _level(there: list[list[Job]], homeless: Sequence[Job], cores: np.ndarray) -> None:
-    """Give jobs without a node to the emptiest ones, then move jobs from the fullest to these."""
-    count = np.array([len(jobs) for jobs in there])
-    for job in homeless:
-        emptiest = int(np.argmin((count + 1) / cores))
-        there[emptiest].append(job)
-        count[emptiest] += 1
+def _level(
+    there: list[list[int]],
+    homeless: Sequence[int],
+    cores: Sequence[float],
+    job_of: Sequence[Hashable],
+) -> None:
+    """Give pods without a node to the emptiest ones, then move pods from the fullest to these."""
+    with_one_more = [((len(pods) + 1) / cores[k], k) for k, pods in enumerate(there)]
+    heapify(with_one_more)
+    for pod in homeless:
+        _, emptiest = with_one_more[0]
+        there[emptiest].append(pod)
+        heapreplace(with_one_more, ((len(there[emptiest]) + 1) / cores[emptiest], emptiest))
+    # From here on no node that gave a pod takes one, and none that took one gives one: it would
+    # have at least the most of all then, or at most the least. So a heap needs its own news only.
+    now = [(-len(pods) / cores[k], k) for k, pods in enumerate(there)]
+    heapify(now)
     while True:
-        fullest, emptiest = int(np.argmax(count / cores)), int(np.argmin((count + 1) / cores))
-        if (count[emptiest] + 1) / cores[emptiest] >= count[fullest] / cores[fullest]:
+        (least, emptiest), (most, fullest) = with_one_more[0], now[0]
+        if least >= -most:
             return
-        there[emptiest].append(_leaving(there[fullest]))
-        count[fullest] -= 1
-        count[emptiest] += 1
+        there[emptiest].append(_leaving(there[fullest], job_of))
+        heapreplace(with_one_more, ((len(there[emptiest]) + 1) / cores[emptiest], emptiest))
+        heapreplace(now, (-len(there[fullest]) / cores[fullest], fullest))
 
 
-def _leaving(jobs: list[Job]) -> Job:
+def _leaving(pods: list[int], job_of: Sequence[Hashable]) -> int:
     """Take the pod of a node that leaves it first: one of the job that has most pods there."""
-    copies = Counter((job.namespace, job.name) for job in jobs)
-    index = max(range(len(jobs)), key=lambda k: (copies[jobs[k].namespace, jobs[k].name], k))
-    return jobs.pop(index)
+    copies = Counter([job_of[pod] for pod in pods])
+    most = max(copies.values())
+    index = next(k for k in reversed(range(len(pods))) if copies[job_of[pods[k]]] == most)
+    return pods.pop(index)

@@ -19,7 +19,7 @@ from walras.market.snapshot import identity
 from walras.speedup.amdahls_law import MIN_FRACTION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from walras.market.snapshot import Job, JobKey
 
@@ -29,6 +29,10 @@ class ThroughputLoss(NamedTuple):
 
     part: float
     beside: str
+
+    def lowered(self, fraction: float) -> float:
+        """Return the parallel fraction that a job bids with that loses this."""
+        return max(fraction * (1 - self.part), MIN_FRACTION)
 
 
 class AdjustedJobs(NamedTuple):
@@ -54,15 +58,14 @@ def lower_fractions(
     """
     if not penalties:
         return AdjustedJobs(tuple(jobs), {})
-    worst = _WorstLosses(jobs, penalties)
     losses: dict[JobKey, str] = {}
     result = []
-    for job in jobs:
-        loss = worst.of(job)
+    worst = losses_beside(jobs, [job.node for job in jobs], penalties)
+    for job, loss in zip(jobs, worst, strict=True):
         if loss is None:
             result.append(job)
         else:
-            fraction = max(job.fraction * (1 - loss.part), MIN_FRACTION)
+            fraction = loss.lowered(job.fraction)
             result.append(replace(job, fraction=fraction))
             losses[identity(job)] = (
                 f"its parallel fraction of {job.fraction:.3f} counts as {fraction:.3f}, since it "
@@ -71,29 +74,43 @@ def lower_fractions(
     return AdjustedJobs(tuple(result), losses)
 
 
-class _WorstLosses:
-    """The largest losses of programs on nodes, each computed once."""
+def losses_beside(
+    jobs: Sequence[Job], places: Sequence[Hashable], penalties: Mapping[tuple[str, str], float]
+) -> list[ThroughputLoss | None]:
+    """Return what each job loses at its place that its fraction does not contain, if anything.
 
-    def __init__(self, jobs: Iterable[Job], penalties: Mapping[tuple[str, str], float]) -> None:
-        self._penalties = penalties
-        self._there: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._known: dict[tuple[str, str, frozenset[str]], ThroughputLoss] = {}
-        for job in jobs:
-            self._there[job.node][job.program] += 1
-
-    def of(self, job: Job) -> ThroughputLoss | None:
-        """Return what a job loses on its node that its fraction does not contain, if anything."""
+    Args:
+        jobs: Jobs, wherever they are.
+        places: Where each job is to be, as a key of its node.
+        penalties: As for `lower_fractions`.
+    """
+    there: defaultdict[Hashable, Counter[str]] = defaultdict(Counter)
+    for job, place in zip(jobs, places, strict=True):
+        there[place][job.program] += 1
+    known: dict[tuple[Hashable, str, frozenset[str]], ThroughputLoss | None] = {}
+    found: list[ThroughputLoss | None] = []
+    for job, place in zip(jobs, places, strict=True):
         if job.measured_beside is None:
-            return None
-        key = job.node, job.program, job.measured_beside
-        if key not in self._known:
-            self._known[key] = self._largest(*key)
-        return self._known[key] if self._known[key].part > 0 else None
+            found.append(None)
+            continue
+        key = place, job.program, job.measured_beside
+        if key not in known:
+            largest = _largest_loss(job.program, there[place], job.measured_beside, penalties)
+            known[key] = largest if largest.part > 0 else None
+        found.append(known[key])
+    return found
 
-    def _largest(self, node: str, program: str, contained: frozenset[str]) -> ThroughputLoss:
-        losses = [
-            ThroughputLoss(self._penalties.get((program, other), 0.0), other)
-            for other, copies in self._there[node].items()
-            if (other != program or copies > 1) and other not in contained
-        ]
-        return max(losses, default=ThroughputLoss(0.0, ""))
+
+def _largest_loss(
+    program: str,
+    there: Mapping[str, int],
+    contained: frozenset[str],
+    penalties: Mapping[tuple[str, str], float],
+) -> ThroughputLoss:
+    """Return the largest loss of a program beside those that are there, by number of copies."""
+    losses = [
+        ThroughputLoss(penalties.get((program, other), 0.0), other)
+        for other, copies in there.items()
+        if (other != program or copies > 1) and other not in contained
+    ]
+    return max(losses, default=ThroughputLoss(0.0, ""))

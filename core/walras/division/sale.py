@@ -60,6 +60,41 @@ class Sale(NamedTuple):
         return None if self.auctioned is None else self.auctioned.memory
 
 
+class Bidders(NamedTuple):
+    """What k jobs bring to a sale wherever they run; arrays have shape (k,).
+
+    Attributes:
+        by_shares: As in `Sale`; it and ``parts`` have a part for each user.
+        user: Index of each job's user.
+        requested: Cores that each job's pod requested and keeps.
+        asked: Fewest cores worth having, 0 for no such bound.
+        most: Most cores that each job can use, infinity for no bound.
+        whole: Whether each job is to hold whole cores.
+    """
+
+    jobs: Sequence[Job]
+    by_shares: Mapping[str, float]
+    parts: Mapping[str, float]
+    user: Integers
+    fraction: Floats
+    work: Floats
+    requested: Floats
+    asked: Floats
+    most: Floats
+    whole: Bools
+
+    def ordered(self, order: Integers) -> Bidders:
+        """Return the same bidders in an order of their numbers, shape (k,)."""
+        jobs = [self.jobs[number] for number in order.tolist()]
+        columns = {
+            name: column[order] for name, column in self._asdict().items() if name in _COLUMNS
+        }
+        return self._replace(jobs=jobs, **columns)
+
+
+_COLUMNS = frozenset({"user", "fraction", "work", "requested", "asked", "most", "whole"})
+
+
 def open_sale(snapshot: Snapshot, policy: Policy, jobs: Sequence[Job]) -> Sale:
     """Give users their budgets, hold auctions if the policy has any, and offer cores in units.
 
@@ -68,18 +103,43 @@ def open_sale(snapshot: Snapshot, policy: Policy, jobs: Sequence[Job]) -> Sale:
         policy: Mechanisms, and how far debts change budgets.
         jobs: Jobs that are admitted and have a node, with the fractions that they bid with.
     """
+    return sell(snapshot, policy, bidders_of(snapshot, policy, jobs), _servers(snapshot, jobs))
+
+
+def bidders_of(snapshot: Snapshot, policy: Policy, jobs: Sequence[Job]) -> Bidders:
+    """Return what jobs bring to a sale; nodes of the snapshot count for nothing but old debts."""
     active = {job.entitlement for job in jobs}
-    by_shares = divide_by_shares(snapshot.entitlements, active)
     parts = budgets(snapshot, policy, active)
-    market = build_market(snapshot, jobs, parts)
+    keeps = policy.cores not in WITHOUT_FLOORS
+    return Bidders(
+        jobs,
+        divide_by_shares(snapshot.entitlements, active),
+        parts,
+        _users(parts, jobs),
+        np.array([job.fraction for job in jobs]),
+        np.array([job.work for job in jobs]),
+        np.array([job.floor if keeps else 0.0 for job in jobs], np.float64),
+        np.array([job.least_cores for job in jobs], np.float64),
+        np.array([job.max_cores or np.inf for job in jobs], np.float64),
+        np.array([job.whole_cores for job in jobs], np.bool_),
+    )
+
+
+def sell(snapshot: Snapshot, policy: Policy, bidders: Bidders, server: Integers) -> Sale:
+    """Open the sale of the nodes of a snapshot to bidders.
+
+    Args:
+        snapshot: Snapshot with the nodes.
+        policy: Mechanisms.
+        bidders: Jobs, with the fractions that they bid with.
+        server: Index of each job's node among those that sell cores, shape (k,).
+    """
+    jobs, requested, asked, most = bidders.jobs, bidders.requested, bidders.asked, bidders.most
+    market = _market(snapshot, bidders.parts, bidders.user, server, bidders.fraction, bidders.work)
     auctioned = None
     if "Auction" in {policy.cores, policy.memory} and jobs:
         auctioned = hold_auctions(market, jobs, snapshot.selling, policy)
-    keeps = policy.cores not in WITHOUT_FLOORS
-    requested = np.array([job.floor if keeps else 0.0 for job in jobs], np.float64)
-    asked = np.array([job.least_cores for job in jobs], np.float64)
-    most = np.array([job.max_cores or np.inf for job in jobs], np.float64)
-    least_part = policy.least_part if keeps else 0.0
+    least_part = policy.least_part if policy.cores not in WITHOUT_FLOORS else 0.0
     units = _units(snapshot, policy, market, np.maximum(requested, np.minimum(asked, most)))
     bounds = bounds_of(market, requested, asked, most, least_part)
     of_units = bounds
@@ -90,15 +150,15 @@ def open_sale(snapshot: Snapshot, policy: Policy, jobs: Sequence[Job]) -> Sale:
         )
     return Sale(
         jobs,
-        by_shares,
-        parts,
+        bidders.by_shares,
+        bidders.parts,
         market,
         auctioned,
         units,
         bounds,
         of_units,
-        np.array([job.whole_cores for job in jobs], np.bool_),
-        _most_nodes(snapshot, parts),
+        bidders.whole,
+        _most_nodes(snapshot, bidders.parts),
     )
 
 
@@ -112,17 +172,39 @@ def build_market(
         jobs: Jobs that are admitted and have a node.
         parts: Part of the cluster of each entitlement with jobs.
     """
-    user = {name: index for index, name in enumerate(parts)}
-    server = {node.name: index for index, node in enumerate(snapshot.selling)}
-    capacities = np.array([node.cores for node in snapshot.selling], np.float64)
-    return AmdahlMarket(
-        np.array(list(parts.values())) * (capacities.sum() or 1.0),
-        capacities,
-        np.array([user[job.entitlement] for job in jobs], np.int64),
-        np.array([server[job.node] for job in jobs], np.int64),
+    return _market(
+        snapshot,
+        parts,
+        _users(parts, jobs),
+        _servers(snapshot, jobs),
         np.array([job.fraction for job in jobs]),
         np.array([job.work for job in jobs]),
     )
+
+
+def _market(
+    snapshot: Snapshot,
+    parts: Mapping[str, float],
+    user: Integers,
+    server: Integers,
+    fraction: Floats,
+    work: Floats,
+) -> AmdahlMarket:
+    capacities = np.array([node.cores for node in snapshot.selling], np.float64)
+    budgets = np.array(list(parts.values())) * (capacities.sum() or 1.0)
+    return AmdahlMarket(budgets, capacities, user, server, fraction, work)
+
+
+def _users(parts: Mapping[str, float], jobs: Sequence[Job]) -> Integers:
+    """Return the index of each job's user, shape (k,)."""
+    user = {name: index for index, name in enumerate(parts)}
+    return np.array([user[job.entitlement] for job in jobs], np.int64)
+
+
+def _servers(snapshot: Snapshot, jobs: Sequence[Job]) -> Integers:
+    """Return the index of each job's node among those that sell cores, shape (k,)."""
+    server = {node.name: index for index, node in enumerate(snapshot.selling)}
+    return np.array([server[job.node] for job in jobs], np.int64)
 
 
 def _units(snapshot: Snapshot, policy: Policy, market: AmdahlMarket, least: Floats) -> UnitMarket:

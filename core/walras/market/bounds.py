@@ -67,9 +67,11 @@ def bounds_of(
     kept = least + (own - least) * scale[market.server]
     lower = np.maximum(kept, np.minimum(asked, most))
     crowded = market.sum_by_server(lower) > market.capacities * (1 + ROUNDING)
-    lower = np.where(crowded[market.server] & ~_within_share(market, lower), kept, lower)
-    crowded = market.sum_by_server(lower) > market.capacities * (1 + ROUNDING)
-    return Bounds(own, kept, np.where(crowded[market.server], kept, lower), most)
+    if crowded.any():
+        lower = np.where(crowded[market.server] & ~_within_share(market, lower), kept, lower)
+        crowded = market.sum_by_server(lower) > market.capacities * (1 + ROUNDING)
+        lower = np.where(crowded[market.server], kept, lower)
+    return Bounds(own, kept, lower, most)
 
 
 def _shares(market: AmdahlMarket) -> Floats:
