@@ -7,6 +7,7 @@ Market's reserve and the requests of all other pods.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,11 +27,13 @@ from walras_api.job_inputs import (
     speedup_of,
     was_seen_alone,
 )
-from walras_api.kinds import MarketSpec
+from walras_api.kept import Kept
+from walras_api.kinds import MarketJob, MarketSpec
 from walras_api.market import CoreCreditsPolicy
-from walras_api.selection import select
+from walras_api.selection import Selection, select
 from walras_api.supply import (
     MOST_CORES,
+    Taken,
     cores_per_cpu,
     for_sale,
     pool_of,
@@ -51,8 +54,10 @@ if TYPE_CHECKING:
     from walras.market.snapshot import Job
     from walras.market.snapshot import Node as Supply
     from walras_api.cluster import Namespace, NodeObject, Pod, Workload
-    from walras_api.kinds import CoresPolicy, EntitlementObject, MarketJob, SpeedupProfile
-    from walras_api.selection import Controllers, Selection
+    from walras_api.kinds import CoresPolicy, EntitlementObject, SpeedupProfile
+    from walras_api.market_job import MarketJobSpec
+    from walras_api.model import Metadata
+    from walras_api.selection import Controllers
     from walras_api.supply import ProcessorCounts
 
 
@@ -104,6 +109,7 @@ def assemble(
     objects: Objects,
     without: Collection[Name] = frozenset(),
     frozen: Collection[str] = frozenset(),
+    kept: Kept | None = None,
 ) -> Assembled:
     """Assemble a snapshot of a cluster.
 
@@ -114,25 +120,31 @@ def assemble(
         objects: Objects of the cluster.
         without: MarketJobs that take no part; no other job owns their pods.
         frozen: Nodes that keep their division, and therefore count even if they are not ready.
+        kept: Results of the last time; none if not given.
 
     Raises:
         ValueError: A profile that a job names does not exist or cannot be used.
     """
+    kept = kept or Kept()
     notes: list[str] = []
     absent: dict[int, str] = {}
-    selection = select(objects.jobs, objects.pods, objects.controllers)
-    known = _Known.of(objects, without)
+    bare = {
+        _key(job): kept.of(job.metadata.uid, _without_status, job.metadata, job.spec)
+        for job in objects.jobs
+    }
+    selection = _selection(objects, bare, kept)
+    known = _Known.of(objects, bare, without, kept)
     refused = known.refused()
     outside = {*without, *refused}
-    nodes = _nodes(objects, selection, outside, frozen, notes)
-    jobs = _jobs(objects, selection, known, {node.name for node in nodes}, absent)
+    nodes = _nodes(objects, selection, outside, frozen, notes, kept)
+    jobs = _jobs(objects, selection, known, {node.name for node in nodes}, absent, bare, kept)
     if any(not job.node for job in jobs):
         nodes, jobs = with_placings(objects.nodes, objects.pods, selection, nodes, jobs)
     notes += _notes_on_pods(objects, selection, absent)
     notes += _notes_on_jobs(known, {_key(job) for job in selection.job.values()})
     return Assembled(
         core.Snapshot(
-            tuple(map(entitlement_of, objects.entitlements)),
+            known.entitlements,
             tuple(nodes),
             tuple(jobs),
             _penalties(objects.profiles),
@@ -198,12 +210,29 @@ def entitlement_of(resource: EntitlementObject) -> core.Entitlement:
     )
 
 
+def _selection(objects: Objects, bare: Mapping[Name, MarketJob], kept: Kept) -> Selection:
+    """Return the MarketJobs that own pods, as they are now."""
+    found = kept.of("", select, list(bare.values()), objects.pods, objects.controllers)
+    now = {id(bare[_key(job)]): job for job in objects.jobs}
+    return Selection(
+        {number: now[id(job)] for number, job in found.job.items()},
+        {number: tuple(now[id(job)] for job in jobs) for number, jobs in found.contested.items()},
+        found.overlaps,
+    )
+
+
+def _without_status(metadata: Metadata, spec: MarketJobSpec) -> MarketJob:
+    """Return a MarketJob that stays the same object where only its status changes."""
+    return MarketJob.model_construct(metadata=metadata, spec=spec)
+
+
 def _nodes(
     objects: Objects,
     selection: Selection,
     outside: Collection[Name],
     frozen: Collection[str],
     notes: list[str],
+    kept: Kept,
 ) -> list[core.Node]:
     """Return the nodes that are open, with the resources that they sell."""
     taken = taken_by(
@@ -216,12 +245,28 @@ def _nodes(
         name = node.metadata.name
         why = None if name in frozen else why_closed(node)
         if why is None:
+            cpus, memory = taken.cpus.get(name, Decimal(0)), taken.memory.get(name, 0)
             topology = objects.topologies.get(name)
-            pool = pool_of(node, objects.rules.node_pools.pool_labels)
-            nodes.append(for_sale(node, taken, objects.rules.cores, topology, notes, pool))
+            supply, told = kept.of(name, _supply, node, cpus, memory, topology, objects.rules)
+            nodes.append(supply)
+            notes += told
         else:
             notes.append(f"Node {name}: {why}; it sells nothing")
     return nodes
+
+
+def _supply(
+    node: NodeObject,
+    cpus: Decimal,
+    memory: int,
+    topology: ProcessorCounts | None,
+    rules: MarketSpec,
+) -> tuple[core.Node, list[str]]:
+    """Return what a node sells beside pods that request CPUs and bytes, with notes on it."""
+    notes: list[str] = []
+    name, pool = node.metadata.name, pool_of(node, rules.node_pools.pool_labels)
+    taken = Taken({name: cpus}, {name: memory})
+    return for_sale(node, taken, rules.cores, topology, notes, pool), notes
 
 
 def _jobs(
@@ -230,24 +275,52 @@ def _jobs(
     known: _Known,
     nodes: Collection[str],
     absent: dict[int, str],
+    bare: Mapping[Name, MarketJob],
+    kept: Kept,
 ) -> list[core.Job]:
     rules = objects.rules.cores
     units = {node: float(cores_per_cpu(rules, objects.topologies.get(node))) for node in nodes}
     jobs = []
     for number, resource in selection.job.items():
-        pattern = known.jobs.get(_key(resource))
+        key = _key(resource)
+        pattern = known.jobs.get(key)
         if pattern is None:
             continue
         pod = objects.pods[number]
-        node, why = _place(pod, nodes)
-        if why:
+        uid, unit = pod.metadata.uid, units.get(node_of(pod) or "")
+        measured = objects.demands.get(uid)
+        job, why = kept.of(uid, _job_of_pod, pattern, bare[key], pod, unit, measured, rules)
+        if job is None:
             absent[number] = why
         else:
-            measured = objects.demands.get(pod.metadata.uid)
-            memory = memory_of(resource, pod.memory_requested, measured)
-            cores = _cores_requested(rules, pod, units.get(node, 0.0))
-            jobs.append(_as_pod(pattern, node, pod.metadata.name, memory, *cores))
+            jobs.append(job)
     return jobs
+
+
+def _job_of_pod(
+    pattern: core.Job,
+    resource: MarketJob,
+    pod: Pod,
+    unit: float | None,
+    measured: int | None,
+    rules: CoresPolicy,
+) -> tuple[core.Job | None, str]:
+    """Return a pod as a job of the market, or why it takes no part.
+
+    Args:
+        pattern: The pod's job, without a pod.
+        resource: The same; its status does not matter.
+        pod: The pod.
+        unit: Units of the market in a CPU of the pod's node; None if that sells nothing.
+        measured: Bytes of memory that the pod could use, as its agent has reported.
+        rules: Rules for cores.
+    """
+    node, why = _place(pod, sells=unit is not None)
+    if why:
+        return None, why
+    memory = memory_of(resource, pod.memory_requested, measured)
+    requested, floor = _cores_requested(rules, pod, unit or 0.0)
+    return _as_pod(pattern, node, pod.metadata.name, memory, requested, floor), ""
 
 
 def _cores_requested(rules: CoresPolicy, pod: Pod, unit: float) -> tuple[float, float]:
@@ -312,27 +385,40 @@ class _Known:
         jobs: MarketJobs that take part, each as a job without a pod, by namespace and name.
     """
 
-    profiles: Mapping[Name, SpeedupProfile]
-    labels: Mapping[str, Mapping[str, str]]
     speedups: Mapping[Name, Speedup]
-    jobs: dict[Name, core.Job]
+    jobs: Mapping[Name, core.Job]
+    entitlements: tuple[core.Entitlement, ...]
     access: AccessPolicy
-    rules: MarketSpec
 
     @classmethod
-    def of(cls, objects: Objects, without: Collection[Name] = frozenset()) -> _Known:
+    def of(
+        cls,
+        objects: Objects,
+        bare: Mapping[Name, MarketJob],
+        without: Collection[Name],
+        kept: Kept,
+    ) -> _Known:
         profiles = {_key(each): each for each in objects.profiles}
-        taking_part = [job for job in objects.jobs if _key(job) not in without]
-        known = cls(
-            profiles,
-            {each.metadata.name: each.metadata.labels for each in objects.namespaces},
-            {_key(job): speedup_of(job, profiles) for job in taking_part},
-            {},
-            AccessPolicy(map(entitlement_of, objects.entitlements)),
-            objects.rules,
+        labels = {each.metadata.name: each.metadata.labels for each in objects.namespaces}
+        found = {
+            key: kept.of(
+                job.metadata.uid,
+                _pattern,
+                job,
+                profile_of(job, profiles),
+                labels.get(job.metadata.namespace, {}),
+                objects.rules,
+            )
+            for key, job in bare.items()
+            if key not in without
+        }
+        entitlements = tuple(map(entitlement_of, objects.entitlements))
+        return cls(
+            {key: speedup for key, (speedup, _) in found.items()},
+            {key: job for key, (_, job) in found.items()},
+            entitlements,
+            AccessPolicy(entitlements),
         )
-        known.jobs.update((_key(job), known._pattern(job)) for job in taking_part)
-        return known
 
     def refused(self) -> dict[Name, str]:
         """Return the reasons why jobs may not use their entitlements, by namespace and name."""
@@ -342,31 +428,49 @@ class _Known:
         }
         return {key: reason for key, reason in why.items() if reason is not None}
 
-    def _pattern(self, resource: MarketJob) -> core.Job:
-        whole = resource.spec.whole_cores
-        spec, namespace = resource.spec, resource.metadata.namespace
-        profile = profile_of(resource, self.profiles)
-        observed = self.speedups[_key(resource)].source in {"Assumed", "Online"}
-        status = None if profile is None else profile.status
-        return core.Job(
-            namespace=namespace,
-            name=resource.metadata.name,
-            entitlement=spec.entitlement,
-            node="",
-            fraction=self.speedups[_key(resource)].fraction,
-            work=float(spec.work),
-            min_cores=spec.min_cores,
-            max_cores=spec.max_cores,
-            namespace_labels=self.labels.get(namespace, {}),
-            bid=bid_of(resource, self.rules),
-            program=f"{namespace}/{resource.profile_name}",
-            bandwidth=None if profile is None else bandwidth_of(profile),
-            placement=placing_of(resource),
-            measured_beside=self.speedups[_key(resource)].beside,
-            whole_cores=self.rules.cores.whole_cores if whole is None else whole,
-            observed=observed and self.rules.profiling.automatic and shows_penalties(status),
-            seen_alone=was_seen_alone(status),
-        )
+
+def _pattern(
+    resource: MarketJob,
+    profile: SpeedupProfile | None,
+    labels: Mapping[str, str],
+    rules: MarketSpec,
+) -> tuple[Speedup, core.Job]:
+    """Return the speedup of a MarketJob, and it as a job of the market without a pod.
+
+    Args:
+        resource: The MarketJob; its status does not matter.
+        profile: Its profile; None if there is none.
+        labels: Labels of its namespace.
+        rules: Rules of the market.
+
+    Raises:
+        ValueError: Its profile cannot be used.
+    """
+    spec, namespace = resource.spec, resource.metadata.namespace
+    known = {} if profile is None else {(namespace, resource.profile_name): profile}
+    speedup = speedup_of(resource, known)
+    status = None if profile is None else profile.status
+    automatic = speedup.source in {"Assumed", "Online"} and rules.profiling.automatic
+    job = core.Job(
+        namespace=namespace,
+        name=resource.metadata.name,
+        entitlement=spec.entitlement,
+        node="",
+        fraction=speedup.fraction,
+        work=float(spec.work),
+        min_cores=spec.min_cores,
+        max_cores=spec.max_cores,
+        namespace_labels=labels,
+        bid=bid_of(resource, rules),
+        program=f"{namespace}/{resource.profile_name}",
+        bandwidth=None if profile is None else bandwidth_of(profile),
+        placement=placing_of(resource),
+        measured_beside=speedup.beside,
+        whole_cores=rules.cores.whole_cores if spec.whole_cores is None else spec.whole_cores,
+        observed=automatic and shows_penalties(status),
+        seen_alone=was_seen_alone(status),
+    )
+    return speedup, job
 
 
 def _key(resource: MarketJob | SpeedupProfile | Pod) -> Name:
@@ -415,14 +519,19 @@ def _listed(kind: str, titles: Sequence[str]) -> str:
     return f"{kind}{'s' * (len(titles) > 1)} {shown}{more}"
 
 
-def _place(pod: Pod, nodes: Collection[str]) -> tuple[str, str]:
-    """Return a pod's node, empty if it is pending, and why it takes no part, empty if it does."""
+def _place(pod: Pod, *, sells: bool) -> tuple[str, str]:
+    """Return a pod's node, empty if it is pending, and why it takes no part, empty if it does.
+
+    Args:
+        pod: The pod.
+        sells: Whether its node sells cores.
+    """
     if waiting_method(pod) is not None:
         return "", placement_blocker(pod)
     node = node_of(pod)
     if node is None:
         return "", "is not scheduled yet"
-    return node, "" if node in nodes else f"runs on {node}, which sells nothing"
+    return node, "" if sells else f"runs on {node}, which sells nothing"
 
 
 def _penalties(profiles: Iterable[SpeedupProfile]) -> dict[tuple[str, str], float]:

@@ -362,3 +362,29 @@ def test_the_world_has_the_version_of_the_market_that_is_used(cluster: Cluster) 
         market = {"apiVersion": "walras.dev/v1alpha1", "kind": "Market", "metadata": metadata}
         cluster.mirror.receive("Market", {**market, "spec": {}})
     assert cluster.mirror.world("").version == "8"
+
+
+def test_a_change_of_the_status_alone_leaves_spec_and_metadata_the_same_objects(
+    cluster: Cluster,
+) -> None:
+    def received(document: Document) -> Any:
+        cluster.mirror.receive("Entitlement", document)
+        return cluster.mirror.world("").objects.entitlements[0]
+
+    first = received(entitlement())
+    document = entitlement(version=6, status={"cores": {"bought": "1"}})
+    document["metadata"]["generation"] = 5
+    told = received(document)
+    assert told.status == {"cores": {"bought": "1"}}
+    assert told.spec is first.spec
+    assert told.metadata is first.metadata
+    changed = received(entitlement(2, version=7))
+    assert changed.spec.shares == 2
+    assert changed.metadata.generation == 7
+    written = allocation(3, version=6, status={"epoch": 3})
+    cluster.mirror.receive("NodeAllocation", allocation(3))
+    before = cluster.mirror.world("").allocations["n1"]
+    cluster.mirror.receive("NodeAllocation", written)
+    after = cluster.mirror.world("").allocations["n1"]
+    assert after.status == {"epoch": 3}
+    assert after.spec is before.spec

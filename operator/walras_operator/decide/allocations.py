@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from walras_api.node_allocation import (
         CounterRequest,
         NodeAllocation,
+        NodeAllocationSpec,
         ProfilingRequest,
     )
     from walras_operator.decide.world import Document, World
@@ -108,7 +109,10 @@ def allocate(
     for grant, pod in held:
         if pod.spec.node_name == grant.node:
             by_node[grant.node].append((grant, pod))
-    current = {name: current_spec(each) for name, each in world.allocations.items()}
+    current = {
+        name: world.kept.of(name, current_spec, each.spec)
+        for name, each in world.allocations.items()
+    }
     isolated = _isolated(world, rules)
     desired: dict[str, AllocationSpec] = {}
     ungranted: dict[tuple[str, str], str] = {}
@@ -120,15 +124,17 @@ def allocate(
             desired[name] = current[name]
             ungranted.update(_without_grant(by_node.get(name, ()), current[name], frozen[name]))
             continue
-        mine = _grantable(by_node.get(name, ()), current.get(name), ungranted)
-        desired[name] = AllocationSpec(
+        known = current.get(name)
+        mine = _grantable(by_node.get(name, ()), known, ungranted)
+        spec = AllocationSpec(
             mode,
             rules.cores.unit,
             rules.cores.memory_nodes,
             _grants(mine, isolated),
-            None if name not in current else current[name].profiling,
-            () if name not in current else current[name].counters,
+            None if known is None else known.profiling,
+            () if known is None else known.counters,
         )
+        desired[name] = known if known == spec else spec  # one object, so that results are kept
     return Allocations(desired, current, ungranted, frozenset(frozen))
 
 
@@ -152,7 +158,9 @@ def with_measurements(
         requests: Measurements to run, by node.
     """
     desired = {
-        node: each if node in allocations.frozen else each._replace(profiling=requests.get(node))
+        node: each
+        if node in allocations.frozen or each.profiling == requests.get(node)
+        else each._replace(profiling=requests.get(node))
         for node, each in allocations.desired.items()
     }
     return allocations._replace(desired=desired)
@@ -174,7 +182,9 @@ def with_counters(
         return tuple(each for each in asked if each.pod_uid in granted)
 
     desired = {
-        node: each if node in allocations.frozen else each._replace(counters=of(node, each))
+        node: each
+        if node in allocations.frozen or each.counters == (asked := of(node, each))
+        else each._replace(counters=asked)
         for node, each in allocations.desired.items()
     }
     return allocations._replace(desired=desired)
@@ -201,9 +211,8 @@ def _epoch_is_stale(allocation: NodeAllocation) -> bool:
     return isinstance(epoch, int) and allocation.spec.epoch < epoch <= MOST_REPORTED
 
 
-def current_spec(allocation: NodeAllocation) -> AllocationSpec:
+def current_spec(spec: NodeAllocationSpec) -> AllocationSpec:
     """Return the spec of a NodeAllocation in the form that decisions compare."""
-    spec = allocation.spec
     grants = sorted(
         GrantSpec(
             each.pod_uid,

@@ -107,7 +107,7 @@ def clear_market(
         account=account_now(stored, world.now, rules, snapshot.entitlements, unusable),
     )
     try:
-        plan = clear(snapshot, policy_of(rules))
+        plan = world.kept.of("", clear, snapshot, policy_of(rules))
     except KarmaError as error:
         return Problem(
             "CannotClear",

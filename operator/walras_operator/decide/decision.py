@@ -125,6 +125,7 @@ def decide(world: World) -> Decision:
     The same world gives the same decision to the bit. Once a decision has been written, deciding
     again on the resulting world gives nothing to write and no Events.
     """
+    world.kept.next()
     before = carried(world)
     market = world.market
     invalid = Reference("Market", MARKET_NAME) in world.broken
@@ -196,7 +197,7 @@ def _granted(world: World, known: World, found: Cleared) -> _Granted:
         world, found.rules, _grants_with_pods(found), found.rules.mode, found.validated.frozen
     )
     allocations = with_counters(allocations, counters(found.followed))
-    enforcement = enforced(allocations, world.allocations)
+    enforcement = enforced(allocations, world)
     outcomes = JobOutcomes.of(found.validated, found.plan, allocations.ungranted, enforcement)
     measuring = plan_measurements(known, found.rules, outcomes)
     automatic = workload_jobs(world, found.rules)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from walras_operator.decide.conditions import conditions_of, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from walras_api.node_allocation import NodeAllocation
     from walras_operator.decide.allocations import Allocations, AllocationSpec
+    from walras_operator.decide.world import World
 
 REFUSALS = frozenset({"Refused", "PlanRefused"})
 """Reasons of ``Ready`` and ``PlanAccepted`` with which an agent says that it enforces nothing."""
@@ -31,14 +32,12 @@ class Enforcement(NamedTuple):
     pending: bool = False
 
 
-def enforced(
-    allocations: Allocations, written: Mapping[str, NodeAllocation]
-) -> dict[tuple[str, str], Enforcement]:
+def enforced(allocations: Allocations, world: World) -> dict[tuple[str, str], Enforcement]:
     """Return the enforcement of grants that changed at most in memory, by node and pod UID.
 
     Args:
         allocations: Desired and current specs.
-        written: NodeAllocations as they are in the cluster, by node.
+        world: NodeAllocations as they are in the cluster.
     """
     found: dict[tuple[str, str], Enforcement] = {}
     for node, new in allocations.desired.items():
@@ -46,14 +45,11 @@ def enforced(
         if current is None or new.mode == "observe":
             continue
         if (current.mode, current.unit) == (new.mode, new.unit):
-            unchanged = _unchanged(new, current, written[node])
-            found.update(((node, uid), state) for uid, state in unchanged)
+            found |= world.kept.of(node, _unchanged, new, current, world.allocations[node])
     return found
 
 
-def replaced(
-    allocations: Allocations, written: Mapping[str, NodeAllocation]
-) -> dict[tuple[str, str], Enforcement]:
+def replaced(allocations: Allocations, world: World) -> dict[tuple[str, str], Enforcement]:
     """Return the enforcement of the grants before the decision, by node and pod UID.
 
     An agent that enforces a grant is taken to enforce the one that replaces it. Otherwise a pod
@@ -61,22 +57,24 @@ def replaced(
 
     Args:
         allocations: Desired and current specs.
-        written: NodeAllocations as they are in the cluster, by node.
+        world: NodeAllocations as they are in the cluster.
     """
-    kept = {
+    before = {
         node: spec
         for node, spec in allocations.current.items()
         if (new := allocations.desired.get(node)) is not None
         and (new.mode, new.unit) == (spec.mode, spec.unit)
     }
-    return enforced(allocations._replace(desired=kept), written)
+    return enforced(allocations._replace(desired=before), world)
 
 
 def _unchanged(
     new: AllocationSpec, current: AllocationSpec, allocation: NodeAllocation
-) -> Iterator[tuple[str, Enforcement]]:
+) -> dict[tuple[str, str], Enforcement]:
+    """Return the enforcement of one node's unchanged grants, by node and pod UID."""
     refused, reported = _refused(allocation), _reported(allocation)
-    before = {grant.uid: grant for grant in current.grants}
+    node, before = allocation.metadata.name, {grant.uid: grant for grant in current.grants}
+    found: dict[tuple[str, str], Enforcement] = {}
     for grant in new.grants:
         known = before.get(grant.uid)
         if known == grant and reported is not None:
@@ -85,7 +83,8 @@ def _unchanged(
             state = Enforcement("Unreported")
         else:
             continue
-        yield grant.uid, refused or state
+        found[node, grant.uid] = refused or state
+    return found
 
 
 def _refused(allocation: NodeAllocation) -> Enforcement | None:

@@ -42,7 +42,7 @@ def names_of_entitlements(world: World) -> list[str]:
 
 def ledger_account(world: World) -> CreditAccount | Problem:
     """Return the Karma credits, or the problem that keeps them from being read."""
-    return read_credits(status_of_market(world), world.ledger_parts)
+    return world.kept.of("", read_credits, status_of_market(world), world.ledger_parts)
 
 
 def core_account(world: World) -> Account | Problem:

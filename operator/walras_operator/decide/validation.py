@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from walras_api.kinds import EntitlementObject, MarketJob, MarketSpec, SpeedupProfile
+    from walras_api.node_allocation import NodeAllocation
     from walras_operator.decide.world import World
 
 BELOW_UNUSABLE = "BelowUnusable"
@@ -56,7 +57,7 @@ class Validated:
 
 def validate(world: World, rules: MarketSpec) -> Validated:
     """Return what takes part under the given rules, and what is wrong with the rest."""
-    objects = world.objects
+    objects, kept = world.objects, world.kept
     broken = {each.name for each in world.broken if each.kind == "Entitlement"}
     entitlements = orphaned(objects.entitlements, broken)
     jobs, speedups = _jobs(world, {**entitlements, **_invalid(broken)})
@@ -72,11 +73,11 @@ def validate(world: World, rules: MarketSpec) -> Validated:
         topologies={
             node: topology
             for node, allocation in world.allocations.items()
-            if (topology := reported_processors(allocation.status)) is not None
+            if (topology := kept.of(node, reported_processors, allocation.status)) is not None
         },
         demands=demands_of(world),
     )
-    assembled = assemble(taking_part, without=jobs.keys(), frozen=frozen)
+    assembled = assemble(taking_part, without=jobs.keys(), frozen=frozen, kept=kept)
     snapshot = replace(assembled.snapshot, frozen=frozenset(frozen))
     assembled = assembled._replace(snapshot=snapshot)
     refused = {key: Problem("Refused", why) for key, why in assembled.refused.items()}
@@ -125,18 +126,25 @@ def closed_nodes(world: World, frozen: Collection[str] = ()) -> dict[str, str]:
 
 
 def demands_of(world: World) -> dict[str, int]:
-    """Return the memory demand of pods as last reported by agents: bytes by pod UID.
+    """Return the memory demand of pods as last reported by agents: bytes by pod UID."""
+    capacity = {node.metadata.name: node.memory for node in world.objects.nodes}
+    found: dict[str, int] = {}
+    for name, allocation in world.allocations.items():
+        found |= world.kept.of(name, _demands_on, allocation, capacity.get(name, 0))
+    return found
+
+
+def _demands_on(allocation: NodeAllocation, most: int) -> dict[str, int]:
+    """Return the demands on one node.
 
     An agent may report pods of its own node only, and no more memory than that node has.
     """
-    capacity = {node.metadata.name: node.memory for node in world.objects.nodes}
+    here = {grant.pod_uid for grant in allocation.spec.grants}
     found = {}
-    for name, allocation in world.allocations.items():
-        here = {grant.pod_uid for grant in allocation.spec.grants}
-        for pod in listed(allocation.status or {}, "pods"):
-            uid, amount = str(pod.get("podUID")), pod.get("memoryDemand")
-            if uid in here and isinstance(amount, str) and _BYTES.fullmatch(amount):
-                found[uid] = min(int(amount), capacity.get(name, 0))
+    for pod in listed(allocation.status or {}, "pods"):
+        uid, amount = str(pod.get("podUID")), pod.get("memoryDemand")
+        if uid in here and isinstance(amount, str) and _BYTES.fullmatch(amount):
+            found[uid] = min(int(amount), most)
     return found
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walras_api.assembly import Objects
 from walras_api.contract import MARKET_NAME
+from walras_api.kept import Kept
 from walras_api.kinds import NAMESPACED
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ class World:
         quotas: Quotas that Entitlements follow; None if the Market does not ask for that.
         led_until: Time until which an operator is known to have led (RFC 3339): that of this
             leader's last decision, or of the last renewal of the Lease before; empty if unknown.
+        kept: Results of the last decision that this one may use again.
     """
 
     now: str
@@ -173,6 +175,7 @@ class World:
     namespace: str = ""
     quotas: Quotas | None = None
     led_until: str = ""
+    kept: Kept = field(default_factory=Kept, compare=False, repr=False)
 
     @property
     def market(self) -> Market | None:

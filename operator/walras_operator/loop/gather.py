@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from walras_api.kept import Kept
 from walras_operator.decide.credits.parts import part_names
 from walras_operator.decide.last_decision import status_of_market
 from walras_operator.watch.lookups import FIRST_WAIT, WAIT
@@ -55,6 +56,7 @@ class Gatherer:
         self._ledger_parts, self._pools, self._publisher = ledger_parts, pools, publisher
         self._quotas = quotas
         self._namespace = namespace
+        self._kept = Kept()
 
     def world(
         self, now: datetime, carried: Carried | None, grace: float, led: str, *, matching: bool
@@ -93,6 +95,7 @@ class Gatherer:
             namespace=self._namespace,
             quotas=self._quotas.of(None if rules is None else rules.entitlements.source),
             led_until=led,
+            kept=self._kept,
         )
 
     def _delete_litter(self, names: tuple[str, ...], now: datetime) -> None:

@@ -277,6 +277,8 @@ class Mirror:
                 return False
             if before is not None and _older(version, before.version):
                 return False
+            if before is not None:
+                entry = replace(entry, value=_sharing(before.value, entry.value))
             entry = self._bounded(kind, entry, document, 0 if before is None else before.size)
             self._tables[kind][uid] = entry
         return before is None or self._differs(kind, before.value, entry.value)
@@ -353,6 +355,20 @@ class Mirror:
         if kind == "NodeAllocation":
             return bool(_without_measures(before) != _without_measures(after))
         return bool(before != after)
+
+
+def _sharing(before: Any, after: Any) -> Any:
+    """Return an object of Walras's kinds with what is equal of its spec and metadata from before.
+
+    What follows from these alone then need not be computed again after a change of the status
+    (`walras_api.kept`).
+    """
+    if not isinstance(after, Resource) or type(before) is not type(after):
+        return after
+    fields = ("metadata", "spec")
+    same = {each: getattr(before, each) for each in fields if hasattr(before, each)}
+    same = {each: value for each, value in same.items() if value == getattr(after, each)}
+    return after.model_copy(update=same)
 
 
 def _understood(kind: str, document: Document) -> Any:

@@ -98,7 +98,7 @@ def deadline_results(
         if node in allocations.desired
         for each in allocations.desired[node].grants
     }
-    enforcement = {**replaced(allocations, world.allocations), **enforcement}
+    enforcement = {**replaced(allocations, world), **enforcement}
     used = used_cores(world)
     alive: frozenset[str] | None = None
     found = {}

@@ -166,7 +166,7 @@ class _Holdings:
             node.name: (round(node.cores * MILLI), node.memory) for node in snapshot.nodes
         }
         self._outcomes, self._allocations = outcomes, allocations
-        self._enforced = replaced(allocations, world.allocations)
+        self._enforced = replaced(allocations, world)
         self._portions: dict[str, dict[str, GrantSpec]] = {}
 
     def of(self, job: MarketJob) -> Iterator[tuple[Pod, Enforcement | None, HeldShares | None]]:

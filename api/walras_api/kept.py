@@ -1,0 +1,65 @@
+"""Results of pure functions, kept from one decision to the next while their inputs stay the same.
+
+**The rule.** A result is used again if every input is the same as when it was computed: the same
+object, a list or tuple of the same objects in the same order, or an equal number, text, set,
+mapping or snapshot. Otherwise it is computed. So the functions must be pure, with all that they
+depend on among their inputs, and nobody may change an input or a result in place, which holds for
+parsed objects and for the values of a decision.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from operator import is_
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+
+from walras.market.snapshot import Policy, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Inputs = TypeVarTuple("Inputs")
+T = TypeVar("T")
+
+_COMPARED = frozenset({str, int, float, bool, Decimal, frozenset, dict, Policy, Snapshot})
+
+
+class Kept:
+    """Results that the last decision used, and those that this one has used so far."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[Callable[..., Any], str], tuple[tuple[Any, ...], Any]] = {}
+        self._now: dict[tuple[Callable[..., Any], str], tuple[tuple[Any, ...], Any]] = {}
+
+    def next(self) -> None:
+        """Begin another decision: forget what the last one did not use."""
+        self._last, self._now = self._now, {}
+
+    def of(self, name: str, function: Callable[[*Inputs], T], *inputs: *Inputs) -> T:
+        """Return what a function returns for inputs, without a call if that is known.
+
+        Args:
+            name: Object that the result is about, empty if it is about all: of each function and
+                name, one result is kept.
+            function: A pure function, defined by a module or a class.
+            inputs: All that its result depends on.
+        """
+        key = function, name
+        found = self._last.get(key)
+        if found is None or not (
+            all(map(is_, found[0], inputs)) or all(map(_same, found[0], inputs))
+        ):
+            found = inputs, function(*inputs)
+        self._now[key] = found
+        result: T = found[1]
+        return result
+
+
+def _same(one: object, other: object) -> bool:
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(is_, one, other))
+    return type(one) in _COMPARED and one == other
