@@ -94,6 +94,7 @@ class Assembled(NamedTuple):
 
     Attributes:
         notes: One line for everything that takes no part or is unknown.
+        selection: MarketJob of each pod, without its status.
         absent: Reason why a job's pod takes no part, by the pod's position.
         refused: Reason why a job may not use its entitlement, by namespace and name.
     """
@@ -127,26 +128,32 @@ def assemble(
     """
     kept = kept or Kept()
     notes: list[str] = []
-    absent: dict[int, str] = {}
-    bare = {
-        _key(job): kept.of(job.metadata.uid, _without_status, job.metadata, job.spec)
-        for job in objects.jobs
-    }
-    selection = _selection(objects, bare, kept)
+    bare = [
+        kept.of(job.metadata.uid, _without_status, job.metadata, job.spec) for job in objects.jobs
+    ]
+    selection = kept.of("", select, bare, objects.pods, objects.controllers)
     known = _Known.of(objects, bare, without, kept)
     refused = known.refused()
-    outside = {*without, *refused}
-    nodes = _nodes(objects, selection, outside, frozen, notes, kept)
-    jobs = _jobs(objects, selection, known, {node.name for node in nodes}, absent, bare, kept)
+    outside = frozenset({*without, *refused})
+    taken = kept.of("", _taken_outside, selection, outside, objects.pods)
+    nodes = _nodes(objects, taken, frozen, notes, kept)
+    rules = objects.rules.cores
+    units = {
+        node.name: float(cores_per_cpu(rules, objects.topologies.get(node.name))) for node in nodes
+    }
+    of_pods = kept.part("jobs of pods")
+    jobs, absent = kept.of(
+        "", _jobs, selection, known.jobs, objects.pods, units, objects.demands, rules, of_pods
+    )
     if any(not job.node for job in jobs):
-        nodes, jobs = with_placings(objects.nodes, objects.pods, selection, nodes, jobs)
+        nodes, jobs = _with_placings(objects, selection, nodes, jobs)
     notes += _notes_on_pods(objects, selection, absent)
-    notes += _notes_on_jobs(known, {_key(job) for job in selection.job.values()})
+    notes += _notes_on_jobs(known, {id(job): _key(job) for job in selection.job.values()}.values())
     return Assembled(
         core.Snapshot(
             known.entitlements,
             tuple(nodes),
-            tuple(jobs),
+            jobs,
             _penalties(objects.profiles),
         ),
         tuple(notes),
@@ -210,36 +217,28 @@ def entitlement_of(resource: EntitlementObject) -> core.Entitlement:
     )
 
 
-def _selection(objects: Objects, bare: Mapping[Name, MarketJob], kept: Kept) -> Selection:
-    """Return the MarketJobs that own pods, as they are now."""
-    found = kept.of("", select, list(bare.values()), objects.pods, objects.controllers)
-    now = {id(bare[_key(job)]): job for job in objects.jobs}
-    return Selection(
-        {number: now[id(job)] for number, job in found.job.items()},
-        {number: tuple(now[id(job)] for job in jobs) for number, jobs in found.contested.items()},
-        found.overlaps,
-    )
-
-
 def _without_status(metadata: Metadata, spec: MarketJobSpec) -> MarketJob:
     """Return a MarketJob that stays the same object where only its status changes."""
     return MarketJob.model_construct(metadata=metadata, spec=spec)
 
 
+def _taken_outside(selection: Selection, outside: Collection[Name], pods: Sequence[Pod]) -> Taken:
+    """Return the requests of the pods of no job, or of one that takes no part."""
+    return taken_by(
+        pod
+        for number, pod in enumerate(pods)
+        if number not in selection.job or _key(selection.job[number]) in outside
+    )
+
+
 def _nodes(
     objects: Objects,
-    selection: Selection,
-    outside: Collection[Name],
+    taken: Taken,
     frozen: Collection[str],
     notes: list[str],
     kept: Kept,
 ) -> list[core.Node]:
     """Return the nodes that are open, with the resources that they sell."""
-    taken = taken_by(
-        pod
-        for number, pod in enumerate(objects.pods)
-        if number not in selection.job or _key(selection.job[number]) in outside
-    )
     nodes = []
     for node in objects.nodes:
         name = node.metadata.name
@@ -270,31 +269,40 @@ def _supply(
 
 
 def _jobs(
-    objects: Objects,
     selection: Selection,
-    known: _Known,
-    nodes: Collection[str],
-    absent: dict[int, str],
-    bare: Mapping[Name, MarketJob],
+    patterns: Mapping[Name, core.Job],
+    pods: Sequence[Pod],
+    units: Mapping[str, float],
+    demands: Mapping[str, int],
+    rules: CoresPolicy,
     kept: Kept,
-) -> list[core.Job]:
-    rules = objects.rules.cores
-    units = {node: float(cores_per_cpu(rules, objects.topologies.get(node))) for node in nodes}
-    jobs = []
+) -> tuple[tuple[core.Job, ...], Mapping[int, str]]:
+    """Return the jobs of the market, and why pods take no part, by position.
+
+    Args:
+        selection: MarketJob of each pod.
+        patterns: MarketJobs that take part, each as a job without a pod, by namespace and name.
+        pods: Pods of the cluster.
+        units: Units of the market in a CPU of each node that sells cores, by name.
+        demands: Bytes of memory that pods could use, as agents have reported, by UID.
+        rules: Rules for cores.
+        kept: Jobs of pods as they were the last time.
+    """
+    kept.next()
+    jobs: list[core.Job] = []
+    absent: dict[int, str] = {}
     for number, resource in selection.job.items():
-        key = _key(resource)
-        pattern = known.jobs.get(key)
+        pattern = patterns.get(_key(resource))
         if pattern is None:
             continue
-        pod = objects.pods[number]
+        pod = pods[number]
         uid, unit = pod.metadata.uid, units.get(node_of(pod) or "")
-        measured = objects.demands.get(uid)
-        job, why = kept.of(uid, _job_of_pod, pattern, bare[key], pod, unit, measured, rules)
+        job, why = kept.of(uid, _job_of_pod, pattern, resource, pod, unit, demands.get(uid), rules)
         if job is None:
             absent[number] = why
         else:
             jobs.append(job)
-    return jobs
+    return tuple(jobs), absent
 
 
 def _job_of_pod(
@@ -309,7 +317,7 @@ def _job_of_pod(
 
     Args:
         pattern: The pod's job, without a pod.
-        resource: The same; its status does not matter.
+        resource: The same, without a status.
         pod: The pod.
         unit: Units of the market in a CPU of the pod's node; None if that sells nothing.
         measured: Bytes of memory that the pod could use, as its agent has reported.
@@ -394,7 +402,7 @@ class _Known:
     def of(
         cls,
         objects: Objects,
-        bare: Mapping[Name, MarketJob],
+        bare: Sequence[MarketJob],
         without: Collection[Name],
         kept: Kept,
     ) -> _Known:
@@ -409,8 +417,8 @@ class _Known:
                 labels.get(job.metadata.namespace, {}),
                 objects.rules,
             )
-            for key, job in bare.items()
-            if key not in without
+            for job in bare
+            if (key := _key(job)) not in without
         }
         entitlements = tuple(map(entitlement_of, objects.entitlements))
         return cls(
@@ -490,7 +498,8 @@ def _notes_on_pods(
         yield f"Pod {_title(objects.pods[number])}: {why}"
 
 
-def _notes_on_jobs(known: _Known, present: Collection[Name]) -> Iterable[str]:
+def _notes_on_jobs(known: _Known, with_pods: Iterable[Name]) -> Iterable[str]:
+    present = set(with_pods)
     titles = {key: "/".join(key) for key in known.jobs}
     absent = [title for key, title in titles.items() if key not in present]
     assumed = [
@@ -558,26 +567,25 @@ def placing_of(resource: MarketJob) -> PlacementConstraints:
     return PlacementConstraints(exclusive=not asked.participate, avoids=avoids)
 
 
-def with_placings(
-    nodes: Sequence[NodeObject],
-    pods: Sequence[Pod],
-    selection: Selection,
-    supplies: Sequence[Supply],
-    jobs: Sequence[Job],
-) -> tuple[list[Supply], list[Job]]:
+def _with_placings(
+    objects: Objects, selection: Selection, supplies: Sequence[Supply], jobs: Sequence[Job]
+) -> tuple[list[Supply], tuple[Job, ...]]:
     """Return nodes with their free resources, and pending jobs with their placement constraints.
 
     Args:
-        nodes: Nodes of the cluster.
-        pods: Pods of the cluster.
+        objects: Objects of the cluster.
         selection: MarketJob of each pod.
         supplies: Nodes that take part in the market.
         jobs: Jobs that take part in the market, one for each pod.
     """
     names = {each.name for each in supplies}
-    open_ = [node for node in nodes if node.metadata.name in names]
-    room, eligible = room_of(open_, pods), EligibleNodes(open_)
-    mine = {_key(pods[number]): (pods[number], job) for number, job in selection.job.items()}
+    open_ = [node for node in objects.nodes if node.metadata.name in names]
+    room, eligible = room_of(open_, objects.pods), EligibleNodes(open_)
+    now = {_key(job): job for job in objects.jobs}
+    mine = {
+        _key(objects.pods[number]): (objects.pods[number], now[_key(job)])
+        for number, job in selection.job.items()
+    }
 
     def placed(job: Job) -> Job:
         pod, resource = mine[job.namespace, job.pod]
@@ -593,7 +601,7 @@ def with_placings(
 
     return (
         [replace(each, room=room[each.name]) for each in supplies],
-        [job if job.node else placed(job) for job in jobs],
+        tuple(job if job.node else placed(job) for job in jobs),
     )
 
 

@@ -30,10 +30,18 @@ class Kept:
     def __init__(self) -> None:
         self._last: dict[tuple[Callable[..., Any], str], tuple[tuple[Any, ...], Any]] = {}
         self._now: dict[tuple[Callable[..., Any], str], tuple[tuple[Any, ...], Any]] = {}
+        self._parts: dict[str, Kept] = {}
 
     def next(self) -> None:
         """Begin another decision: forget what the last one did not use."""
         self._last, self._now = self._now, {}
+
+    def part(self, name: str) -> Kept:
+        """Return the results of a function that keeps some itself, and calls `next` when called.
+
+        It is one of that function's inputs, and is always the same object.
+        """
+        return self._parts.setdefault(name, Kept())
 
     def of(self, name: str, function: Callable[[*Inputs], T], *inputs: *Inputs) -> T:
         """Return what a function returns for inputs, without a call if that is known.
