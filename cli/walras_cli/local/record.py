@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
-from walras.analysis.plan_quality import evaluate_plan
+from walras.analysis.plan_quality import evaluate_plan, proportional_progress
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.report import topology_of
 from walras_api import kinds
@@ -145,12 +145,12 @@ def documents_of_run(loop: Loop) -> list[Document]:
     documents = [_document(each, {}) for each in (market, *objects.entitlements, *objects.jobs)]
     if plan is not None:
         enforced = {(NODE, _uid(key)): _enforcement(state) for key, state in states.items()}
-        outcomes = JobOutcomes.of(validated, plan, {}, enforced)
+        outcomes = JobOutcomes.of(validated, plan, {}, enforced, world.kept)
         snapshot = validated.assembled.snapshot
-        scores = evaluate_plan(snapshot, plan)
+        scores, rival = evaluate_plan(snapshot, plan), proportional_progress(snapshot, plan)
         conditions = {"Ready": cleared(plan)}
         status = market_status(
-            *(market, objects.rules, snapshot, plan, scores, conditions),
+            *(market, objects.rules, snapshot, plan, scores, rival, conditions),
             waiting=None,
             ledger=None,
             owed=None,

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
     from walras.market.plan import Grant
     from walras_api.cluster import Pod
-    from walras_api.kinds import MarketSpec
+    from walras_api.kinds import CoresPolicy, MarketSpec
     from walras_api.node_allocation import (
         CounterRequest,
         NodeAllocation,
         NodeAllocationSpec,
         ProfilingRequest,
     )
+    from walras_api.selection import Selection
     from walras_operator.decide.world import Document, World
 
 MILLI = 1000
@@ -86,10 +87,29 @@ class Allocations(NamedTuple):
     frozen: Collection[str] = ()
 
 
+def granted_on(
+    grants: Iterable[Grant], selection: Selection, pods: Sequence[Pod]
+) -> dict[str, list[tuple[Grant, Pod]]]:
+    """Return the grants of a plan with their pods, by the node that these are on.
+
+    Args:
+        grants: Grants of the plan.
+        selection: MarketJob of each pod.
+        pods: Pods of the cluster.
+    """
+    found: defaultdict[str, list[tuple[Grant, Pod]]] = defaultdict(list)
+    named = {_name(pod): pod for pod in (pods[number] for number in selection.job)}
+    for grant in grants:
+        pod = named[grant.namespace, grant.pod]
+        if pod.spec.node_name == grant.node:
+            found[grant.node].append((grant, pod))
+    return dict(found)
+
+
 def allocate(
     world: World,
     rules: MarketSpec,
-    held: Iterable[tuple[Grant, Pod]],
+    granted: Mapping[str, Sequence[tuple[Grant, Pod]]],
     mode: str,
     frozen: Mapping[str, str] = NOTHING_FROZEN,
 ) -> Allocations:
@@ -101,14 +121,10 @@ def allocate(
     Args:
         world: Nodes, their agents, and their current NodeAllocations.
         rules: Market rules; they set the unit.
-        held: Every grant with its pod.
+        granted: Grants with their pods, by node.
         mode: ``enforce`` or ``observe``.
         frozen: Why nodes keep their NodeAllocation as it is, by name.
     """
-    by_node: defaultdict[str, list[tuple[Grant, Pod]]] = defaultdict(list)
-    for grant, pod in held:
-        if pod.spec.node_name == grant.node:
-            by_node[grant.node].append((grant, pod))
     current = {
         name: world.kept.of(name, current_spec, each.spec)
         for name, each in world.allocations.items()
@@ -118,24 +134,49 @@ def allocate(
     ungranted: dict[tuple[str, str], str] = {}
     for node in world.objects.nodes:
         name = node.metadata.name
-        if name not in current and name not in world.agents and name not in by_node:
+        if name not in current and name not in world.agents and name not in granted:
             continue
+        here = granted.get(name, ())
         if name in frozen:
             desired[name] = current[name]
-            ungranted.update(_without_grant(by_node.get(name, ()), current[name], frozen[name]))
+            ungranted.update(_without_grant(here, current[name], frozen[name]))
             continue
-        known = current.get(name)
-        mine = _grantable(by_node.get(name, ()), known, ungranted)
-        spec = AllocationSpec(
-            mode,
-            rules.cores.unit,
-            rules.cores.memory_nodes,
-            _grants(mine, isolated),
-            None if known is None else known.profiling,
-            () if known is None else known.counters,
+        desired[name], without = world.kept.of(
+            name, _desired, here, current.get(name), mode, rules.cores, isolated
         )
-        desired[name] = known if known == spec else spec  # one object, so that results are kept
+        ungranted.update(without)
     return Allocations(desired, current, ungranted, frozenset(frozen))
+
+
+def _desired(
+    granted: Sequence[tuple[Grant, Pod]],
+    current: AllocationSpec | None,
+    mode: str,
+    rules: CoresPolicy,
+    isolated: Collection[tuple[str, str]],
+) -> tuple[AllocationSpec, dict[tuple[str, str], str]]:
+    """Return the spec of a node, which is the current one itself if that is equal.
+
+    Args:
+        granted: Grants with their pods.
+        current: The spec as it is; None if the node has no NodeAllocation.
+        mode: ``enforce`` or ``observe``.
+        rules: Rules for cores.
+        isolated: Jobs whose pods lend no cores, by namespace and name.
+
+    Returns:
+        The spec, and why pods cannot have their grants, by the pod's namespace and name.
+    """
+    ungranted: dict[tuple[str, str], str] = {}
+    spec = AllocationSpec(
+        mode,
+        rules.unit,
+        rules.memory_nodes,
+        _grants(_grantable(granted, current, ungranted), isolated),
+        None if current is None else current.profiling,
+        () if current is None else current.counters,
+    )
+    return current if current == spec else spec, ungranted
 
 
 def _without_grant(

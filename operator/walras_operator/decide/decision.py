@@ -21,10 +21,17 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras.analysis.plan_quality import evaluate_plan
+from walras.analysis.plan_quality import evaluate_plan, proportional_progress
+from walras.market.plan import Plan
 from walras_api.contract import MARKET_NAME
 from walras_api.kinds import Market, MarketSpec
-from walras_operator.decide.allocations import allocate, with_counters, with_measurements, writes
+from walras_operator.decide.allocations import (
+    allocate,
+    granted_on,
+    with_counters,
+    with_measurements,
+    writes,
+)
 from walras_operator.decide.balances import Balances, balances_after
 from walras_operator.decide.cleared_market import Cleared, candidates, clear_market, unusable
 from walras_operator.decide.colocating.placements import placements
@@ -80,8 +87,6 @@ from walras_operator.decide.world import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from walras.market.plan import Grant, Plan
-    from walras_api.cluster import Pod
     from walras_api.job_inputs import Name
     from walras_api.market import NodeGain
     from walras_api.status import WaitingWorkloads
@@ -176,7 +181,7 @@ def _carry_out(
     # Pods are not placed, and an invalid Market's status is not written, before the credits are.
     whole = settlement is not None and (market is None or bool(placed.sent))
     return Decision(
-        carried=_carried_after(before, found),
+        carried=_carried_after(world, before, found),
         first=Writes() if whole else first,
         rest=(lambda: first + rest()) if whole else rest,
         wake=NextWake(_quantum_end(world, found), (*ended.pods, *ended_pods(world))),
@@ -193,12 +198,14 @@ def _granted(world: World, known: World, found: Cleared) -> _Granted:
         known: The same, with the results of measurements and the ends of pods.
         found: The market.
     """
-    allocations = allocate(
-        world, found.rules, _grants_with_pods(found), found.rules.mode, found.validated.frozen
-    )
+    selection = found.validated.assembled.selection
+    granted = world.kept.of("", granted_on, found.plan.grants, selection, world.objects.pods)
+    allocations = allocate(world, found.rules, granted, found.rules.mode, found.validated.frozen)
     allocations = with_counters(allocations, counters(found.followed))
     enforcement = enforced(allocations, world)
-    outcomes = JobOutcomes.of(found.validated, found.plan, allocations.ungranted, enforcement)
+    outcomes = JobOutcomes.of(
+        found.validated, found.plan, allocations.ungranted, enforcement, world.kept
+    )
     measuring = plan_measurements(known, found.rules, outcomes)
     automatic = workload_jobs(world, found.rules)
     return _Granted(
@@ -244,25 +251,15 @@ def _user_statuses(
     yield from unused_market_statuses(world)
 
 
-def _grants_with_pods(found: Cleared) -> Iterator[tuple[Grant, Pod]]:
-    """Yield every grant of the plan with its pod."""
-    chosen = (
-        found.validated.objects.pods[each] for each in found.validated.assembled.selection.job
-    )
-    pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in chosen}
-    for grant in found.plan.grants:
-        yield grant, pods[grant.namespace, grant.pod]
-
-
-def _carried_after(before: Carried, found: Cleared) -> Carried:
+def _carried_after(world: World, before: Carried, found: Cleared) -> Carried:
     """Return the state for the next decision."""
     plan = found.plan
     return replace(
         before,
         rules=found.rules,
-        held=plan.holdings(),
+        held=world.kept.of("", Plan.holdings, plan),
         quantum=0 if plan.quantum is None else plan.quantum.number,
-        asked=_asked(plan, found.rules),
+        asked=world.kept.of("", _asked, plan, found.rules.memory.slice_size),
         account=found.stored,
     )
 
@@ -281,7 +278,8 @@ def _market_update(
         found.rules,
         found.snapshot,
         found.plan,
-        evaluate_plan(found.snapshot, found.plan, COMPARISONS),
+        world.kept.of("", evaluate_plan, found.snapshot, found.plan, COMPARISONS),
+        world.kept.of("", proportional_progress, found.snapshot, found.plan),
         _conditions(world, found, granted),
         _waiting(world),
         balances.ledger,
@@ -303,10 +301,9 @@ def _statuses(world: World, updates: Iterable[StatusUpdate]) -> Writes:
     return Writes(statuses=found, events=events)
 
 
-def _asked(plan: Plan, rules: MarketSpec) -> dict[str, dict[str, int]]:
+def _asked(plan: Plan, size: int) -> dict[str, dict[str, int]]:
     """Return the bytes that entitlements demand in the current quantum, by node and entitlement."""
     demands = {} if plan.quantum is None else plan.quantum.demands()
-    size = rules.memory.slice_size
     return {
         node: {name: slices * size for name, slices in of.items()} for node, of in demands.items()
     }
@@ -376,7 +373,7 @@ def _keep_all(
 
 def _release_all(world: World, before: Carried) -> Decision:
     """Return a decision that restores all nodes, because there is no Market."""
-    allocations = allocate(world, MarketSpec(), (), "observe")
+    allocations = allocate(world, MarketSpec(), {}, "observe")
     statuses = [
         *idle_job_statuses(world, NO_MARKET),
         *profile_statuses(world, without_measurements(world).profiles),

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from walras_api.kept import Kept
 from walras_operator.decide.colocating.status import colocation_status
 from walras_operator.decide.conditions import MAX_LISTED, Problem, summarize
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from walras.market.plan import BidOutcome, Grant, Plan
     from walras_api.job_inputs import Name
     from walras_api.market_job_status import PodColocation
+    from walras_api.selection import Selection
     from walras_operator.decide.conditions import ConditionState
     from walras_operator.decide.enforcement import Enforcement
     from walras_operator.decide.validation import Validated
@@ -55,6 +57,7 @@ class JobOutcomes:
         pods_left_out: Problem with pods that are invalid or too large, by their namespace.
         runs: Field ``runs`` of each job's status, by namespace and name of the job.
         deadlines: Results of deadlines, by namespace and name of the job.
+        kept: Results of the last decision that this one may use again.
     """
 
     validated: Validated
@@ -73,6 +76,7 @@ class JobOutcomes:
     pods_left_out: Mapping[str, Problem] = field(default_factory=dict)
     runs: Mapping[Name, Document] = field(default_factory=dict)
     deadlines: Mapping[Name, DeadlineResult] = field(default_factory=dict)
+    kept: Kept = field(default_factory=Kept, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -81,22 +85,32 @@ class JobOutcomes:
         plan: Plan,
         ungranted: Mapping[Name, str],
         enforced: Mapping[tuple[str, str], Enforcement],
+        kept: Kept,
     ) -> JobOutcomes:
         """Index a plan by pod and by job."""
-        pods: defaultdict[Name, list[int]] = defaultdict(list)
-        for number, job in validated.assembled.selection.job.items():
-            pods[job.metadata.namespace, job.metadata.name].append(number)
         return cls(
             validated,
-            {(grant.namespace, grant.pod): grant for grant in plan.grants},
+            kept.of("", _by_pod, plan),
             {(each.namespace, each.pod): each.reason for each in plan.refused},
             ungranted,
             enforced,
-            pods,
+            kept.of("", _pods_of_jobs, validated.assembled.selection),
             _overlaps(validated),
             bids={(each.namespace, each.name): each for each in plan.bids},
             colocations=colocation_status(plan),
+            kept=kept,
         )
+
+
+def _by_pod(plan: Plan) -> dict[Name, Grant]:
+    return {(grant.namespace, grant.pod): grant for grant in plan.grants}
+
+
+def _pods_of_jobs(selection: Selection) -> dict[Name, list[int]]:
+    found: defaultdict[Name, list[int]] = defaultdict(list)
+    for number, job in selection.job.items():
+        found[job.metadata.namespace, job.metadata.name].append(number)
+    return found
 
 
 def _overlaps(validated: Validated) -> dict[Name, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from walras.analysis.plan_quality import proportional_progress
 from walras_api.contract import MARKET_NAME
 from walras_api.market import (
     MOST_NODES,
@@ -44,6 +43,7 @@ def market_status(
     snapshot: Snapshot,
     plan: Plan,
     scores: PlanQuality,
+    proportional: float,
     states: Mapping[str, ConditionState],
     waiting: WaitingWorkloads | None,
     ledger: LedgerReport | None,
@@ -62,6 +62,7 @@ def market_status(
         snapshot: Input of the plan.
         plan: Plan that was decided.
         scores: PlanQuality of the plan.
+        proportional: System progress that proportional sharing would give.
         states: States of its conditions, by type.
         waiting: Workloads that wait in Kueue; None if none do.
         ledger: Karma credits; None if there are none.
@@ -76,7 +77,7 @@ def market_status(
     jobs = {(grant.namespace, grant.name) for grant in plan.grants}
     made = MarketStatus(
         solver=_solver(plan, rules),
-        scores=_scores(scores, proportional_progress(snapshot, plan)),
+        scores=_scores(scores, proportional),
         size=MarketSize(
             entitlements=len(plan.users),
             jobs=len(jobs),

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras.market.plan import Grant
-    from walras_api.cluster import Pod
+    from walras_api.cluster import ObjectMeta, Pod
     from walras_api.job_inputs import Name
+    from walras_api.market_job_status import PodColocation
     from walras_operator.decide.job_outcomes import JobOutcomes
     from walras_operator.decide.world import Document
 
@@ -61,12 +62,32 @@ def pod_result(
         return _without_grant(outcomes, key, number, pod, former)
     before = former.get((pod.metadata.name, uid), {})
     held = outcomes.enforced.get((grant.node, uid), UNKNOWN)
+    placed = outcomes.colocations.get(grant.title) if outcomes.colocations else None
+    return outcomes.kept.of(uid, _of_grant, grant, pod.metadata, held, placed, before)
+
+
+def _of_grant(
+    grant: Grant,
+    pod: ObjectMeta,
+    held: Enforcement,
+    placed: PodColocation | None,
+    before: Mapping[str, Any],
+) -> Document:
+    """Return the result for a pod that has a grant.
+
+    Args:
+        grant: The grant.
+        pod: Metadata of the pod.
+        held: Whether its agent enforces it.
+        placed: Its co-runners by this decision, if it has placed the pod.
+        before: Its result as last written; empty if there is none.
+    """
     reason = grant.reason + (f"; its node's agent: {held.reason}" if held.reason else "")
-    placed = outcomes.colocations.get(grant.title) or last_colocation(before)
+    placed = placed or last_colocation(before)
     return _without_empty(
         {
-            "podUID": uid,
-            "name": pod.metadata.name,
+            "podUID": pod.uid,
+            "name": pod.name,
             "node": grant.node,
             "state": _state(grant, held, before),
             "bought": figure(grant.bought),
