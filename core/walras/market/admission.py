@@ -61,8 +61,12 @@ def admit(snapshot: Snapshot) -> Admitted:
     nodes = {node.name for node in snapshot.selling}
     jobs: list[Job] = []
     refused: list[Refusal] = []
+    denials: dict[tuple[str, str, int], str | None] = {}
     for job in snapshot.jobs:
-        reason = access.denial(job.entitlement, job.namespace, job.namespace_labels)
+        key = job.entitlement, job.namespace, id(job.namespace_labels)
+        if key not in denials:
+            denials[key] = access.denial(job.entitlement, job.namespace, job.namespace_labels)
+        reason = denials[key]
         if reason is None and job.node and job.node not in nodes:
             reason = f"node {job.node} sells no cores; the job waits until it does"
         if reason is None:

@@ -143,7 +143,17 @@ def workload_jobs(world: World, rules: MarketSpec) -> WorkloadJobs:
     """
     objects = world.objects
     automatic = {target: job for job in objects.jobs if (target := _target_of(job)) is not None}
-    members, undecided = _members(objects, rules)
+    admitted = _admitted_namespaces(objects) if rules.jobs.create == "Entitled" else frozenset()
+    members, undecided = world.kept.of(
+        "",
+        _members,
+        objects.pods,
+        objects.workloads,
+        objects.jobs,
+        objects.controllers,
+        admitted,
+        rules.jobs.create,
+    )
     if not members and not automatic:
         return WorkloadJobs()
     specs = _specs(world, members)
@@ -211,23 +221,38 @@ def _target_of(job: MarketJob) -> _Target | None:
     return _Target(job.metadata.namespace, target.kind, target.name, group)
 
 
-def _members(objects: Objects, rules: MarketSpec) -> tuple[dict[_Target, list[_Member]], set[str]]:
-    """Return the pods of all workloads that take part, and namespaces with owners to look up."""
+def _members(
+    pods: Sequence[Pod],
+    workloads: Sequence[Workload],
+    jobs: Sequence[MarketJob],
+    controllers: Controllers,
+    admitted: Collection[str],
+    create: str,
+) -> tuple[Mapping[_Target, Sequence[_Member]], Collection[str]]:
+    """Return the pods of all workloads that take part, and namespaces with owners to look up.
+
+    Args:
+        pods: Pods of the cluster.
+        workloads: Labelled workloads.
+        jobs: MarketJobs, automatic ones and others.
+        controllers: Controllers of the owners of pods, as far as they are known.
+        admitted: Namespaces of which unlabelled workloads take part, too.
+        create: ``spec.jobs.create`` of the Market.
+    """
     found: defaultdict[_Target, list[_Member]] = defaultdict(list)
     undecided: set[str] = set()
-    if rules.jobs.create == "Never":
+    if create == "Never":
         return found, undecided
     labelled = {
         _Target(
             each.metadata.namespace, each.kind, each.metadata.name, group_of(each.api_version)
         ): each
-        for each in objects.workloads
+        for each in workloads
         if JOB_LABEL in each.metadata.labels
     }
     followed = {target.namespace for target in labelled}
-    admitted = _admitted_namespaces(objects) if rules.jobs.create == "Entitled" else frozenset()
     origins: dict[tuple[str, str, str, str, str], _Origin | None] = {}
-    for pod in objects.pods:
+    for pod in pods:
         namespace = pod.metadata.namespace
         if not pod.alive or pod.is_static:
             continue
@@ -236,18 +261,18 @@ def _members(objects: Objects, rules: MarketSpec) -> tuple[dict[_Target, list[_M
         owner = next(owners(pod, NO_CONTROLLERS), None) or _itself(pod)
         key = namespace, owner.api_version, owner.kind, owner.name, owner.uid
         if key not in origins:
-            origins[key] = _origin(pod, objects.controllers, labelled)
+            origins[key] = _origin(pod, controllers, labelled)
         origin = origins[key]
         if origin is None:
             undecided.add(namespace)
         elif _takes_part(member := _Member(pod, origin), admitted):
             top = origin.workload
             found[_Target(namespace, top.kind, top.name, top.group)].append(member)
-    written = [job for job in objects.jobs if _target_of(job) is None]
+    written = [job for job in jobs if _target_of(job) is None]
     if written:
-        pods = [(target, each.pod) for target, members in found.items() for each in members]
-        for number in select(written, [pod for _, pod in pods], objects.controllers).job:
-            found.pop(pods[number][0], None)
+        theirs = [(target, each.pod) for target, members in found.items() for each in members]
+        for number in select(written, [pod for _, pod in theirs], controllers).job:
+            found.pop(theirs[number][0], None)
     return found, undecided
 
 
