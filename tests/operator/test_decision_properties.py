@@ -309,7 +309,10 @@ def unusual(lots: Lots) -> World:
     for each in waiting:
         each["spec"] |= gate
     labelled = pod("p3", "nobodys", "n0", labels={"walras.dev/job": lots.choice(["", "true"])})
-    counted = {"deadline": f"{lots.randint(1, 90)}m", "progress": {"work": "1000", "file": "f"}}
+    counted: Document = {
+        "deadline": f"{lots.randint(1, 90)}m",
+        "progress": {"work": "1000", "file": "f"},
+    }
     jobs = [
         job("j0", "u0", memory={"demand": "measured", "min": "1Mi"}, wholeCores=True),
         job("j1", "u1", auto=True, isolated=True, colocation={"avoid": [{"name": "j2"}]}),
