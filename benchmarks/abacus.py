@@ -22,7 +22,7 @@ from scipy.optimize import nnls  # noqa: E402
 
 from walras.mechanisms.abacus.auction import Auction, AuctionOutcome, run_auction  # noqa: E402
 from walras.mechanisms.abacus.estimation import fit_non_negative  # noqa: E402
-from walras.mechanisms.abacus.slo import run_pool_auction  # noqa: E402
+from walras_studies.abacus.pool_auction import run_pool_auction  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -117,7 +117,7 @@ def decide(
 ) -> tuple[DecisionTimes, Equilibrium]:
     """Decide once, from arrays to whole cores: check and sort, solve, round."""
     from walras.mechanisms.amdahl.market import AmdahlMarket
-    from walras.numerics.rounding import round_cores
+    from walras_studies.amdahl.whole_cores import round_cores
 
     cpu = time.process_time()
     begin = time.perf_counter()

@@ -90,7 +90,7 @@ def _rounding(market: AmdahlMarket, size: str) -> Case:
     import numpy as np
 
     from walras.mechanisms.amdahl.equilibrium import find_equilibrium
-    from walras.numerics.rounding import round_cores
+    from walras_studies.amdahl.whole_cores import round_cores
 
     cores = find_equilibrium(market).cores
     ours = partial(round_cores, cores, market.capacities, market.by_server)

@@ -23,8 +23,8 @@ from walras.mechanisms.cooper.beliefs import Beliefs, believe  # noqa: E402
 from walras.mechanisms.cooper.by_type import pair_by_type, penalties_by_type  # noqa: E402
 from walras.mechanisms.cooper.colocation import ALONE  # noqa: E402
 from walras.mechanisms.cooper.exploration import Uncertainty, explore  # noqa: E402
-from walras.mechanisms.cooper.prediction import predict  # noqa: E402
-from walras.mechanisms.cooper.preference import preferences_right  # noqa: E402
+from walras_studies.cooper.prediction import predict  # noqa: E402
+from walras_studies.cooper.preferences import preferences_right  # noqa: E402
 from walras_studies.cooper.worlds import BANDWIDTH, JOBS, WORLDS, draw_jobs, losses  # noqa: E402
 
 if TYPE_CHECKING:

@@ -22,12 +22,10 @@ from matching.exceptions import NoStableMatchingWarning  # noqa: E402
 from matching.players import Player  # noqa: E402
 
 from walras.mechanisms.cooper.bulk import marry_types, part_by_intensity, part_randomly  # noqa: E402
-from walras.mechanisms.cooper.marriage import (  # noqa: E402
-    marry,
-    preference_lists,
-    propose,
-)
-from walras.mechanisms.cooper.policies import stable_marriage_random, stable_roommates  # noqa: E402
+from walras.mechanisms.cooper.marriage import preference_lists  # noqa: E402
+from walras.mechanisms.cooper.policies import stable_roommates  # noqa: E402
+from walras_studies.cooper.marriage import marry, propose  # noqa: E402
+from walras_studies.cooper.policies import stable_marriage_random  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

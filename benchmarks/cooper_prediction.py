@@ -24,9 +24,9 @@ from rich.table import Table  # noqa: E402
 from scipy import stats  # noqa: E402
 
 from contention import column_means, noisy, product, sample, saturating  # noqa: E402
-from walras.mechanisms.cooper.prediction import predict  # noqa: E402
-from walras.mechanisms.cooper.preference import preferences_right  # noqa: E402
 from walras_studies.cooper.corunner_filtering import filter_by_corunner  # noqa: E402
+from walras_studies.cooper.prediction import predict  # noqa: E402
+from walras_studies.cooper.preferences import preferences_right  # noqa: E402
 from walras_studies.cooper.rank_correlation import kendall  # noqa: E402
 from walras_studies.cooper.shapley import shapley_exact  # noqa: E402
 

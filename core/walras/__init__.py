@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         estimate_product_utility as estimate_product_utility,
     )
     from walras.mechanisms.abacus.estimation import estimate_utility as estimate_utility
-    from walras.mechanisms.abacus.slo import run_pool_auction as run_pool_auction
     from walras.mechanisms.amdahl.best_response import (
         find_nash_equilibrium as find_nash_equilibrium,
     )
@@ -36,12 +35,7 @@ if TYPE_CHECKING:
     from walras.mechanisms.amdahl.upper_bound import allocate_greedily as allocate_greedily
     from walras.mechanisms.amdahl.upper_bound import maximise_progress as maximise_progress
     from walras.mechanisms.amdahl.upper_bound import share_proportionally as share_proportionally
-    from walras.mechanisms.cooper.blocking import advise as advise
-    from walras.mechanisms.cooper.blocking import blocking_pairs as blocking_pairs
     from walras.mechanisms.cooper.bulk import marry_types as marry_types
-    from walras.mechanisms.cooper.policies import colocate as colocate
-    from walras.mechanisms.cooper.prediction import predict as predict
-    from walras.mechanisms.cooper.preference import preferences_right as preferences_right
     from walras.mechanisms.karma.baselines import share_max_min as share_max_min
     from walras.mechanisms.karma.baselines import share_strictly as share_strictly
     from walras.mechanisms.karma.ledger import Ledger as Ledger
@@ -49,29 +43,22 @@ if TYPE_CHECKING:
     from walras.mechanisms.price_anticipating.nash import (
         find_share_market_equilibrium as find_share_market_equilibrium,
     )
-    from walras.numerics.rounding import round_cores as round_cores
 
 _NAMES = {
     "mechanisms.abacus.auction": "Auction run_auction",
     "mechanisms.abacus.estimation": "estimate_product_utility estimate_utility",
-    "mechanisms.abacus.slo": "run_pool_auction",
     "mechanisms.amdahl.best_response": "find_nash_equilibrium",
     "mechanisms.amdahl.equilibrium": "Equilibrium find_equilibrium",
     "mechanisms.amdahl.market": "AmdahlMarket",
     "mechanisms.amdahl.upper_bound": "allocate_greedily maximise_progress share_proportionally",
     "clearing": "clear",
-    "mechanisms.cooper.blocking": "advise blocking_pairs",
     "mechanisms.cooper.bulk": "marry_types",
-    "mechanisms.cooper.policies": "colocate",
-    "mechanisms.cooper.prediction": "predict",
-    "mechanisms.cooper.preference": "preferences_right",
     "mechanisms.karma.baselines": "share_max_min share_strictly",
     "mechanisms.karma.ledger": "Ledger",
     "market.plan": "Plan",
     "analysis.plan_quality": "evaluate_plan",
     "mechanisms.price_anticipating.market": "ShareMarket",
     "mechanisms.price_anticipating.nash": "find_share_market_equilibrium",
-    "numerics.rounding": "round_cores",
     "market.snapshot": "Entitlement Job MemoryDemand Node Policy Snapshot",
     "division.sale_units": "sell_by_socket",
 }

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from walras.mechanisms.abacus.auction import Auction, AuctionError, run_auction
-from walras.mechanisms.abacus.slo import SLACK, run_pool_auction
+from walras_studies.abacus.pool_auction import SLACK, run_pool_auction
 
 
 def one_resource(*budgets: float) -> Auction:
@@ -142,7 +142,7 @@ def test_who_comes_after_the_last_trial_stays_outside(monkeypatch: pytest.Monkey
     auction = one_resource(8, 7, 6, 5, 4, 3, 2, 1)
     minima = [0.9, *[0.05] * 7]
     assert run_pool_auction(auction, minima).prolific.tolist() == [True] + [False] * 7
-    monkeypatch.setattr("walras.mechanisms.abacus.slo.MAX_TRIALS", 3)
+    monkeypatch.setattr("walras_studies.abacus.pool_auction.MAX_TRIALS", 3)
     result = run_pool_auction(auction, minima)
     assert not result.prolific.any()
 

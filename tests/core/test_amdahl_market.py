@@ -15,9 +15,9 @@ from walras.mechanisms.amdahl.conditions import kkt_residual
 from walras.mechanisms.amdahl.equilibrium import Equilibrium, find_equilibrium, price_error
 from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
 from walras.mechanisms.amdahl.upper_bound import share_proportionally
-from walras.numerics.rounding import RoundingError, round_cores
 from walras.numerics.segments import group
 from walras_studies.amdahl.paper_bidding import bid
+from walras_studies.amdahl.whole_cores import RoundingError, round_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,10 +22,10 @@ from walras.market.snapshot import (
     Snapshot,
 )
 from walras.mechanisms.cooper.beliefs import PRIOR_LOSS
-from walras.mechanisms.cooper.policies import POLICIES
 from walras.mechanisms.cooper.preference import DisutilityError
 from walras.placement import colocation
 from walras.placement.colocation import NO_FREE_SOCKET, NO_ROOM, WAITS_FOR_MATCHING, expected_losses
+from walras_studies.cooper.policies import POLICIES
 
 if TYPE_CHECKING:
     from walras.market.plan import Plan

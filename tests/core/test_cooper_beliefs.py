@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.mechanisms.cooper.beliefs import PRIOR_DEVIATION, PRIOR_LOSS, believe
-from walras.mechanisms.cooper.prediction import predict
-from walras.mechanisms.cooper.preference import DisutilityError, preferences_right
+from walras.mechanisms.cooper.preference import DisutilityError
+from walras_studies.cooper.prediction import predict
+from walras_studies.cooper.preferences import preferences_right
 from walras_studies.cooper.worlds import BANDWIDTH, JOBS, WORLDS, losses
 
 NOTHING = np.full((JOBS, JOBS), np.nan)

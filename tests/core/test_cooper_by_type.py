@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from examples import examples
 from walras.mechanisms.cooper import by_type
-from walras.mechanisms.cooper.blocking import advise
 from walras.mechanisms.cooper.by_type import (
     FORBIDDEN,
     advise_by_type,
@@ -19,7 +18,8 @@ from walras.mechanisms.cooper.by_type import (
     penalties_by_type,
 )
 from walras.mechanisms.cooper.colocation import ALONE, check_partner
-from walras.mechanisms.cooper.policies import POLICIES
+from walras_studies.cooper.blocking import advise
+from walras_studies.cooper.policies import POLICIES
 
 Seeds = st.integers(0, 2**32 - 1)
 

@@ -16,14 +16,17 @@ from walras.mechanisms.cooper.bulk import (
     part_by_intensity,
     part_randomly,
 )
-from walras.mechanisms.cooper.colocation import ColocationError, penalties
-from walras.mechanisms.cooper.marriage import Marriage, marry
-from walras.mechanisms.cooper.policies import stable_marriage_partition
+from walras.mechanisms.cooper.colocation import ColocationError
+from walras_studies.cooper.blocking import penalties
+from walras_studies.cooper.marriage import marry
+from walras_studies.cooper.policies import stable_marriage_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from walras.mechanisms.cooper.marriage import Marriage
 
     World = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
 

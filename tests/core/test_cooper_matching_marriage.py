@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from examples import examples
 from walras.mechanisms.cooper.colocation import ALONE, ColocationError
-from walras.mechanisms.cooper.marriage import marry, preference_lists, propose
+from walras.mechanisms.cooper.marriage import preference_lists
+from walras_studies.cooper.marriage import marry, propose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

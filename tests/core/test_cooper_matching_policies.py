@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from walras.mechanisms.cooper.blocking import advise, blocking_pairs
-from walras.mechanisms.cooper.colocation import ALONE, ColocationError, dispatch, penalties
-from walras.mechanisms.cooper.marriage import marry
-from walras.mechanisms.cooper.policies import (
+from walras.mechanisms.cooper.colocation import ALONE, ColocationError, dispatch
+from walras.mechanisms.cooper.policies import complementary, greedy
+from walras_studies.cooper.blocking import advise, blocking_pairs, penalties
+from walras_studies.cooper.marriage import marry
+from walras_studies.cooper.policies import (
     POLICIES,
     colocate,
-    complementary,
-    greedy,
     stable_marriage_partition,
     stable_marriage_random,
 )

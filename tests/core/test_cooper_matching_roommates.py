@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from walras.mechanisms.cooper.blocking import blocking_pairs
 from walras.mechanisms.cooper.colocation import ALONE
 from walras.mechanisms.cooper.policies import stable_roommates
 from walras.mechanisms.cooper.roommates import Roommates, find_roommates
+from walras_studies.cooper.blocking import blocking_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -32,11 +32,11 @@ from walras.mechanisms.cooper.prediction import (
     CORUNNER_VARIANCE,
     PRIOR_NOISE,
     PRIOR_WEIGHT,
-    Prediction,
-    predict,
 )
-from walras.mechanisms.cooper.preference import DisutilityError, preferences_right
+from walras.mechanisms.cooper.preference import DisutilityError
 from walras_studies.cooper.corunner_filtering import FilteredPrediction, filter_by_corunner
+from walras_studies.cooper.prediction import Prediction, predict
+from walras_studies.cooper.preferences import preferences_right
 from walras_studies.cooper.worlds import JOBS
 
 if TYPE_CHECKING:

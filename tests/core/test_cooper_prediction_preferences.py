@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from walras.mechanisms.cooper.preference import DisutilityError, preferences_right
+from walras.mechanisms.cooper.preference import DisutilityError
+from walras_studies.cooper.preferences import preferences_right
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

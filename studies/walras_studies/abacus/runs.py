@@ -9,8 +9,8 @@ import numpy as np
 
 from walras.mechanisms.abacus.auction import Auction, run_auction
 from walras.mechanisms.abacus.estimation import estimate_utility
-from walras.mechanisms.abacus.slo import run_pool_auction
 from walras_studies.abacus.concave_auction import run_concave_auction
+from walras_studies.abacus.pool_auction import run_pool_auction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

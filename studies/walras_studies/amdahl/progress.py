@@ -21,8 +21,8 @@ from walras.mechanisms.amdahl.upper_bound import (
     maximise_progress,
     share_proportionally,
 )
-from walras.numerics.rounding import round_cores
 from walras_studies.amdahl import paper_metrics as amdahl_metrics
+from walras_studies.amdahl.whole_cores import round_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ mean of its losses beside the most similar ones, weighted by similarity. The pap
 recommenderlab, whose choices these are: losses centred by agent, cosine similarity, the 30 most
 similar. Predictions count as measured in the next round, until the matrix is full.
 
-This is for comparison; ``walras.mechanisms.cooper.prediction.predict`` has more preferences right.
+This is for comparison; ``walras_studies.cooper.prediction.predict`` has more preferences right.
 """
 
 from __future__ import annotations

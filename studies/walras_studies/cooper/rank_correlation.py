@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.mechanisms.cooper.preference import count_pairs
 from walras.numerics.checks import refuse
+from walras_studies.cooper.preferences import count_pairs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

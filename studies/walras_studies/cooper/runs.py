@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.mechanisms.cooper.blocking import blocking_pairs
-from walras.mechanisms.cooper.colocation import penalties
-from walras.mechanisms.cooper.policies import POLICIES, colocate, stable_marriage_random
-from walras.mechanisms.cooper.prediction import predict
-from walras.mechanisms.cooper.preference import preferences_right
+from walras_studies.cooper.blocking import blocking_pairs, penalties
 from walras_studies.cooper.corunner_filtering import filter_by_corunner
+from walras_studies.cooper.policies import POLICIES, colocate, stable_marriage_random
+from walras_studies.cooper.prediction import predict
+from walras_studies.cooper.preferences import preferences_right
 from walras_studies.cooper.rank_correlation import spearman
 from walras_studies.cooper.worlds import BANDWIDTH, JOBS, draw_jobs, losses
 

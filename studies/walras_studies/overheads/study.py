@@ -14,15 +14,15 @@ from walras.mechanisms.abacus.estimation import estimate_utility
 from walras.mechanisms.amdahl.best_response import find_nash_equilibrium
 from walras.mechanisms.amdahl.equilibrium import find_equilibrium
 from walras.mechanisms.cooper.bulk import marry_types, part_randomly
-from walras.mechanisms.cooper.policies import colocate
-from walras.mechanisms.cooper.prediction import predict
 from walras.mechanisms.karma.ledger import Ledger
 from walras.mechanisms.karma.quantum import allocate
 from walras.mechanisms.price_anticipating.nash import find_share_market_equilibrium
-from walras.numerics.rounding import round_cores
 from walras_studies.abacus.runs import draw_auction
 from walras_studies.amdahl.paper_bidding import bid
 from walras_studies.amdahl.populations import draw_population
+from walras_studies.amdahl.whole_cores import round_cores
+from walras_studies.cooper.policies import colocate
+from walras_studies.cooper.prediction import predict
 from walras_studies.cooper.worlds import BANDWIDTH, JOBS, losses
 from walras_studies.karma.demands import FAIR_SHARE, draw_demands
 from walras_studies.karma.trace import simulate

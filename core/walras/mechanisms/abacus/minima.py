@@ -2,9 +2,9 @@
 
 Section 6 of the paper keeps jobs out of the auction whose bids would cost others their minimums.
 Nobody can check a minimum, and one that is too high leaves its owner more at the same price (see
-`walras.mechanisms.abacus.slo`). Here, a minimum moves money among the jobs of its own user, and
-nothing else: what others have follows from their own money, as if the user had given its jobs other
-budgets.
+`walras_studies.abacus.pool_auction`). Here, a minimum moves money among the jobs of its own user,
+and nothing else: what others have follows from their own money, as if the user had given its jobs
+other budgets.
 """
 
 from __future__ import annotations

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras.mechanisms.cooper.blocking import check_alpha
 from walras.mechanisms.cooper.bulk import marry_types, part_by_intensity, part_randomly
-from walras.mechanisms.cooper.colocation import ALONE
+from walras.mechanisms.cooper.colocation import ALONE, ColocationError
 from walras.mechanisms.cooper.policies import complementary, greedy, stable_roommates
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def pair_by_type(
     and agents without a partner are then paired greedily where that is allowed.
 
     Args:
-        policy: One of `walras.mechanisms.cooper.policies.POLICIES`.
+        policy: One of `walras_studies.cooper.policies.POLICIES`.
         cost: Disutility of an agent of type s beside one of type t, shape (T, T).
         allowed: Whether agents of two types may share a processor, shape (T, T), symmetric.
         agent_type: Type of each agent, shape (n,).
@@ -78,7 +77,7 @@ def penalties_by_type(cost: Floats, agent_type: Integers, partner: Integers) -> 
 def advise_by_type(
     cost: Floats, agent_type: Integers, partner: Integers, alpha: float = 0.0
 ) -> TypeAdvice:
-    """Return the advice of `walras.mechanisms.cooper.blocking.advise`, for agents of few types.
+    """Return the advice of `walras_studies.cooper.blocking.advise`, for agents of few types.
 
     Args:
         cost: Disutility of an agent of type s beside one of type t, shape (T, T); above 1 where the
@@ -180,3 +179,9 @@ def _pair_the_rest(cost: Floats, allowed: Bools, agent_type: Integers, partner: 
         else:
             waiting[agent_type[agent]].append(agent)
             unavailable[agent_type[agent]] = 0.0
+
+
+def check_alpha(alpha: float) -> None:
+    """Raise a ``ColocationError`` unless ``alpha`` is finite and not below 0."""
+    if not 0 <= alpha < np.inf:
+        raise ColocationError(f"alpha = {alpha}: a finite number, not below 0, is needed")

@@ -56,21 +56,6 @@ class Colocation:
         return np.flatnonzero(self.partner == ALONE)
 
 
-def penalties(disutility: ArrayLike, partner: ArrayLike) -> Floats:
-    """Return each agent's disutility beside its partner, shape (n,); 0 for agents alone.
-
-    Raises:
-        ColocationError: See ``check_disutility`` and ``check_partner``.
-    """
-    cost = check_disutility(disutility)
-    return penalties_beside(cost, check_partner(partner, len(cost)))
-
-
-def penalties_beside(disutility: Floats, partner: Integers) -> Floats:
-    """Return what ``penalties`` does, for checked arrays."""
-    return np.where(partner == ALONE, 0.0, disutility[np.arange(len(partner)), partner])
-
-
 def check_disutility(values: ArrayLike) -> Floats:
     """Return the disutilities of agents beside agents, contiguous by row.
 

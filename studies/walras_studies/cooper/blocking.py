@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras.mechanisms.cooper.by_type import check_alpha
 from walras.mechanisms.cooper.colocation import (
     ALONE,
-    ColocationError,
     check_disutility,
     check_partner,
-    penalties_beside,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +34,21 @@ class Advice:
     pairs: Integers
     companion: Integers
     gain: Floats
+
+
+def penalties(disutility: ArrayLike, partner: ArrayLike) -> Floats:
+    """Return each agent's disutility beside its partner, shape (n,); 0 for agents alone.
+
+    Raises:
+        ColocationError: See ``check_disutility`` and ``check_partner``.
+    """
+    cost = check_disutility(disutility)
+    return penalties_beside(cost, check_partner(partner, len(cost)))
+
+
+def penalties_beside(disutility: Floats, partner: Integers) -> Floats:
+    """Return what ``penalties`` does, for checked arrays."""
+    return np.where(partner == ALONE, 0.0, disutility[np.arange(len(partner)), partner])
 
 
 def blocking_pairs(disutility: ArrayLike, partner: ArrayLike, alpha: float = 0.0) -> Integers:
@@ -77,12 +91,6 @@ def advise(disutility: ArrayLike, partner: ArrayLike, alpha: float = 0.0) -> Adv
     companion[advised] = other[order][first]
     saved = penalties_beside(cost, partners) - penalties_beside(cost, companion)
     return Advice(pairs, companion, np.where(companion == ALONE, 0.0, saved))
-
-
-def check_alpha(alpha: float) -> None:
-    """Raise a ``ColocationError`` unless ``alpha`` is finite and not below 0."""
-    if not 0 <= alpha < np.inf:
-        raise ColocationError(f"alpha = {alpha}: a finite number, not below 0, is needed")
 
 
 def _blocking(cost: Floats, partner: Integers, alpha: float) -> Integers:
