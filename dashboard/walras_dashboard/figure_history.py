@@ -6,18 +6,17 @@ What the operator or Prometheus has kept comes first; what this server has seen 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from walras_dashboard.models import FigureSeries, RecordedFigures
-from walras_dashboard.samples import FIELDS
+from walras_dashboard.samples import FIELDS, Samples
 from walras_dashboard.session import MOST_JOBS
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from walras.outcome.history import History
     from walras_dashboard.samples import FigureSample, Kind
@@ -96,12 +95,7 @@ def of_recorded(
     without: Collection[str] = (),
 ) -> RecordedFigures | None:
     """Return what was recorded, up to the last figure; None if nothing was (pure)."""
-    found = (
-        _recorded_cluster(recorded, without)
-        if kind == "cluster"
-        else _recorded_one(recorded, kind, name)
-    )
-    series = list(found)
+    series = _series(recorded, kind, name, without)
     known = [
         place for each in series for place, value in enumerate(each.values) if value is not None
     ]
@@ -117,37 +111,42 @@ def of_recorded(
     )
 
 
-def _recorded_one(recorded: History, kind: Kind, name: str) -> Iterator[FigureSeries]:
-    found = {each.name: list(each.values) for each in recorded.series(kind, name)}
-    for field, unit in FIELDS[kind]:
-        if field in found:
-            yield FigureSeries(name=field, unit=unit, values=found[field])
+def _series(
+    record: History | Samples,
+    kind: Literal["user", "job", "node", "cluster"],
+    name: str,
+    without: Collection[str],
+) -> list[FigureSeries]:
+    """Return all figures of one, or of the cluster the cores and credits of users, and prices."""
+    if kind != "cluster":
+        return list(_of_one(record, kind, name).values())
+    users = _with_most(record, "user", "held", MOST_USERS, without)
+    nodes = _with_most(record, "node", "sold", MOST_NODES)
+    return [
+        series[field].model_copy(update={"name": name})
+        for rows, field in ((users, "held"), (users, "credits"), (nodes, "price"))
+        for name, series in rows.items()
+        if any(value is not None for value in series[field].values)
+    ]
 
 
-def _recorded_cluster(recorded: History, without: Collection[str]) -> Iterator[FigureSeries]:
-    """Yield what `_of_cluster` yields of a session."""
-    users = _with_most(recorded, "user", "held", MOST_USERS, without)
-    nodes = _with_most(recorded, "node", "sold", MOST_NODES)
-    for figures, field in ((users, "held"), (users, "credits"), (nodes, "price")):
-        for name, found in figures.items():
-            if any(value is not None for value in found[field].values):
-                yield found[field].model_copy(update={"name": name})
+def _of_one(record: History | Samples, kind: Kind, name: str) -> dict[str, FigureSeries]:
+    known = {each.name: list(each.values) for each in record.series(kind, name)}
+    return {
+        field: FigureSeries(name=field, unit=unit, values=known[field])
+        for field, unit in FIELDS[kind]
+        if field in known
+    }
 
 
 def _with_most(
-    recorded: History, kind: Kind, field: str, most: int, without: Collection[str] = ()
-) -> Mapping[str, Mapping[str, FigureSeries]]:
+    record: History | Samples, kind: Kind, field: str, most: int, without: Collection[str] = ()
+) -> dict[str, dict[str, FigureSeries]]:
     """Return the figures of the users or nodes with most of a figure over time, most first."""
-    found = {
-        name: {each.name: each for each in _recorded_one(recorded, kind, name)}
-        for name in recorded.names(kind)
-        if name not in without
-    }
-    sums = {
-        name: sum(each or 0.0 for each in figures[field].values) for name, figures in found.items()
-    }
+    rows = {name: _of_one(record, kind, name) for name in record.names(kind) if name not in without}
+    sums = {name: sum(each or 0.0 for each in row[field].values) for name, row in rows.items()}
     order = sorted(sums, key=lambda name: (-sums[name], name))
-    return {name: found[name] for name in order[:most]}
+    return {name: rows[name] for name in order[:most]}
 
 
 def joined(first: RecordedFigures, then: RecordedFigures) -> RecordedFigures:
@@ -189,9 +188,7 @@ def of_session(
     without: Collection[str] = (),
 ) -> RecordedFigures:
     """Return the history in samples; that of the cluster without some users (pure)."""
-    series = list(
-        _of_cluster(samples, without) if kind == "cluster" else _of_one(samples, kind, name)
-    )
+    series = _series(Samples(samples), kind, name, without)
     notes = [SESSION]
     if kind == "job" and not any(each.figures["job"] for each in samples):
         notes.append(f"figures of jobs are kept for up to {MOST_JOBS} jobs only")
@@ -201,57 +198,4 @@ def of_session(
         times=[each.time for each in samples],
         series=series,
         notes=notes,
-    )
-
-
-def _of_one(samples: Sequence[FigureSample], kind: Kind, name: str) -> Iterator[FigureSeries]:
-    rows = [each.figures[kind].get(name) for each in samples]
-    if all(row is None for row in rows):
-        return
-    for index, (field, unit) in enumerate(FIELDS[kind]):
-        values = [None if row is None else row[index] for row in rows]
-        yield FigureSeries(name=field, unit=unit, values=values)
-
-
-def _of_cluster(
-    samples: Sequence[FigureSample], without: Collection[str]
-) -> Iterator[FigureSeries]:
-    """Yield the cores that users hold and their credits, and the prices of nodes."""
-    users = _largest(samples, "user", "held", MOST_USERS, without)
-    for name in users:
-        yield _series(samples, "user", name, "held")
-    for name in users:
-        credits_ = _series(samples, "user", name, "credits")
-        if any(value is not None for value in credits_.values):
-            yield credits_
-    for name in _largest(samples, "node", "sold", MOST_NODES):
-        yield _series(samples, "node", name, "price")
-
-
-def _largest(
-    samples: Sequence[FigureSample],
-    kind: Kind,
-    field: str,
-    most: int,
-    without: Collection[str] = (),
-) -> list[str]:
-    """Return the names with the largest sums of a figure over time, the largest first."""
-    if not samples:
-        return []
-    index = [each for each, _ in FIELDS[kind]].index(field)
-    sums: defaultdict[str, float] = defaultdict(float)
-    for sample in samples:
-        for name, figures in sample.figures[kind].items():
-            if name not in without:
-                sums[name] += figures[index] or 0.0
-    return sorted(sums, key=lambda name: (-sums[name], name))[:most]
-
-
-def _series(samples: Sequence[FigureSample], kind: Kind, name: str, field: str) -> FigureSeries:
-    fields = [each for each, _ in FIELDS[kind]]
-    index = fields.index(field)
-    unit = FIELDS[kind][index][1]
-    rows = [each.figures[kind].get(name) for each in samples]
-    return FigureSeries(
-        name=name, unit=unit, values=[None if row is None else row[index] for row in rows]
     )
