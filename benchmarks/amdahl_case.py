@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from walras.market.snapshot import Snapshot
-    from walras.mechanisms.amdahl.equilibrium import Equilibrium
     from walras.mechanisms.amdahl.market import AmdahlMarket
+    from walras_studies.amdahl.without_bounds import ProvenEquilibrium
 
 TOLERANCE = 1e-6
 """Bound of the proven relative price error for ours, and of the last price step for the peer."""
@@ -113,8 +113,8 @@ def draw(jobs: int, *, seed: int, spread_work: bool) -> MarketArrays:
 
 
 def decide(
-    population: MarketArrays, solve: Callable[[AmdahlMarket], Equilibrium]
-) -> tuple[DecisionTimes, Equilibrium]:
+    population: MarketArrays, solve: Callable[[AmdahlMarket], ProvenEquilibrium]
+) -> tuple[DecisionTimes, ProvenEquilibrium]:
     """Decide once, from arrays to whole cores: check and sort, solve, round."""
     from walras.mechanisms.amdahl.market import AmdahlMarket
     from walras_studies.amdahl.whole_cores import round_cores
@@ -134,7 +134,7 @@ def decide(
     return DecisionTimes(prepared - begin, solved - prepared, end - solved, cpu), found
 
 
-def bid_until_steady(market: AmdahlMarket) -> Equilibrium:
+def bid_until_steady(market: AmdahlMarket) -> ProvenEquilibrium:
     """Bid until no price moves by more than the tolerance, the paper's stopping rule."""
     from walras_studies.amdahl.paper_bidding import bid
 
@@ -145,7 +145,7 @@ def measure(
     jobs: int, repeat: int, peer_repeat: int, *, seed: int, spread_work: bool
 ) -> CaseResult:
     """Measure ours, then the peer, on one population; both have run before."""
-    from walras.mechanisms.amdahl.equilibrium import find_equilibrium, price_error
+    from walras_studies.amdahl.without_bounds import find_equilibrium, price_error
 
     small = draw(80, seed=0, spread_work=False)
     for solve in (find_equilibrium, bid_until_steady):
@@ -173,26 +173,27 @@ def measure(
     )
 
 
-def split_solve(market: AmdahlMarket, found: Equilibrium) -> dict[str, float]:
+def split_solve(market: AmdahlMarket, found: ProvenEquilibrium) -> dict[str, float]:
     """Return the seconds of each part of the solver, at the equilibrium where that matters."""
     import numpy as np
 
-    from walras.mechanisms.amdahl import _alternation as alternation
-    from walras.mechanisms.amdahl import equilibrium
+    from walras.mechanisms.amdahl.equilibrium import even_bids
+    from walras_studies.amdahl import _alternation as alternation
+    from walras_studies.amdahl import without_bounds
 
-    largest = equilibrium.LARGEST_ALTERNATING_FRACTION
-    users, servers = equilibrium._job_layouts(market, largest)
+    largest = without_bounds.LARGEST_ALTERNATING_FRACTION
+    users, servers = without_bounds._job_layouts(market, largest)
     root, mu = np.sqrt(found.prices), np.full(len(market.budgets), np.inf)
     alternation.answer_prices(users, root, mu)
     answer = root.copy()
     jobs = (market.user, market.server, market.fraction.copy(), market.work)
 
     def alternate() -> None:
-        start, unknown = alternation.even_bids(market), np.full(len(mu), np.inf)
+        start, unknown = even_bids(market), np.full(len(mu), np.inf)
         alternation.alternate(users, servers, start, unknown, np.log1p(TOLERANCE), 1000)
 
     return {
-        "layout": _least(lambda: equilibrium._job_layouts(market, largest)),
+        "layout": _least(lambda: without_bounds._job_layouts(market, largest)),
         "alternate": _least(alternate),
         "users": _least(lambda: alternation.answer_prices(users, root, mu)),
         "servers": _least(lambda: alternation.answer_users(servers, mu, answer)),

@@ -39,6 +39,7 @@ def cases() -> Iterator[Case]:
     from walras.mechanisms.amdahl.best_response import find_nash_equilibrium
     from walras.mechanisms.amdahl.equilibrium import find_equilibrium
     from walras.mechanisms.amdahl.upper_bound import allocate_greedily, maximise_progress
+    from walras_studies.amdahl import without_bounds
 
     for jobs, (nash_ms, bound_ms) in SIZES.items():
         market = _market(jobs)
@@ -67,7 +68,7 @@ def cases() -> Iterator[Case]:
                 jobs * NANOSECONDS_WITHIN_BOUNDS / 1e6,
                 partial(find_equilibrium, market, maximum=maximum),
                 "without bounds",
-                partial(find_equilibrium, market),
+                partial(without_bounds.find_equilibrium, market),
                 warm_peer=True,
             )
         yield _pods(market, size)
@@ -89,8 +90,8 @@ def _rounding(market: AmdahlMarket, size: str) -> Case:
     """Return the case of Hamilton's method on an equilibrium; the peer sorts remainders."""
     import numpy as np
 
-    from walras.mechanisms.amdahl.equilibrium import find_equilibrium
     from walras_studies.amdahl.whole_cores import round_cores
+    from walras_studies.amdahl.without_bounds import find_equilibrium
 
     cores = find_equilibrium(market).cores
     ours = partial(round_cores, cores, market.capacities, market.by_server)
@@ -128,6 +129,7 @@ def _pods(market: AmdahlMarket, size: str) -> Case:
 
     from walras.mechanisms.amdahl.equilibrium import Equilibrium, find_equilibrium
     from walras.mechanisms.amdahl.time_shared import pieces_of
+    from walras_studies.amdahl import without_bounds
 
     share = market.budgets / market.budgets.sum()
     together = np.bincount(market.pair)[market.pair]
@@ -141,7 +143,7 @@ def _pods(market: AmdahlMarket, size: str) -> Case:
         )
 
     target = market.jobs * NANOSECONDS_WITHIN_BOUNDS / 1e6
-    peer = partial(find_equilibrium, market)
+    peer = partial(without_bounds.find_equilibrium, market)
     return Case(f"pods, {size}", target, ours, "without bounds", peer, warm_peer=True)
 
 
@@ -149,8 +151,8 @@ def _warm_start(market: AmdahlMarket, size: str) -> Case:
     """Return the case of a change of 1 % of jobs, from the old prices; the peer starts cold."""
     import numpy as np
 
-    from walras.mechanisms.amdahl.equilibrium import find_equilibrium
     from walras.mechanisms.amdahl.market import AmdahlMarket
+    from walras_studies.amdahl.without_bounds import find_equilibrium
 
     random = np.random.default_rng(0)
     fraction = market.fraction.copy()

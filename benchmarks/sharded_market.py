@@ -27,8 +27,8 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from walras.mechanisms.amdahl import metrics  # noqa: E402
-from walras.mechanisms.amdahl.equilibrium import find_equilibrium  # noqa: E402
 from walras.mechanisms.amdahl.market import AmdahlMarket  # noqa: E402
+from walras_studies.amdahl.without_bounds import find_equilibrium  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

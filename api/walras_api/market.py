@@ -366,7 +366,6 @@ class SolverReport(Status):
         solver: Solver that found the prices.
         iterations: Number of iterations that the solver took.
         residual: Largest relative violation of an equilibrium condition.
-        price_error: Proven bound on the relative error of the prices; absent if there is none.
         converged: Whether the solver reached the solution that defines the mechanism.
     """
 
@@ -374,7 +373,6 @@ class SolverReport(Status):
     solver: str
     iterations: int
     residual: Decimals | None = None
-    price_error: Decimals | None = None
     converged: bool
 
 

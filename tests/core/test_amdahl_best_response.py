@@ -13,9 +13,9 @@ from scipy.optimize import minimize
 from examples import examples
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.best_response import AmdahlNashEquilibrium, find_nash_equilibrium
-from walras.mechanisms.amdahl.equilibrium import find_equilibrium
 from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
 from walras_studies.amdahl.populations import draw_population
+from walras_studies.amdahl.without_bounds import find_equilibrium
 
 if TYPE_CHECKING:
     from collections.abc import Callable

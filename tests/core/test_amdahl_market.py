@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from examples import examples
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.conditions import kkt_residual
-from walras.mechanisms.amdahl.equilibrium import Equilibrium, find_equilibrium, price_error
 from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
 from walras.mechanisms.amdahl.upper_bound import share_proportionally
 from walras.numerics.segments import group
 from walras_studies.amdahl.paper_bidding import bid
 from walras_studies.amdahl.whole_cores import RoundingError, round_cores
+from walras_studies.amdahl.without_bounds import ProvenEquilibrium, find_equilibrium, price_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def markets(draw: st.DrawFn, max_fraction: float = 0.99) -> AmdahlMarket:
 
 
 @pytest.mark.parametrize("solve", [find_equilibrium, bid])
-def test_two_users_trade_as_the_paper_prints(solve: Callable[..., Equilibrium]) -> None:
+def test_two_users_trade_as_the_paper_prints(solve: Callable[..., ProvenEquilibrium]) -> None:
     """Section V-C prints p = (0.100, 0.099), x = 1.34, 8.68 and 8.66, 1.32; six digits here."""
     result = solve(alice_and_bob(), tolerance=1e-9)
     assert result.converged

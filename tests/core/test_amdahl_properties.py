@@ -14,9 +14,9 @@ from examples import examples
 from walras.market.admission import divide_by_shares
 from walras.market.snapshot import Entitlement
 from walras.mechanisms.amdahl import metrics
-from walras.mechanisms.amdahl.equilibrium import find_equilibrium
 from walras.mechanisms.amdahl.market import AmdahlMarket
 from walras.mechanisms.amdahl.upper_bound import maximise_progress
+from walras_studies.amdahl.without_bounds import find_equilibrium
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

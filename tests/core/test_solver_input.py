@@ -22,9 +22,10 @@ from walras import (
     find_equilibrium,
     find_nash_equilibrium,
     find_share_market_equilibrium,
-    round_cores,
 )
 from walras.numerics.segments import Grouping, group
+from walras_studies.amdahl import without_bounds
+from walras_studies.amdahl.whole_cores import round_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,7 @@ SHARES = ShareMarket([1, 1], [[1, 2], [2, 1]])
 
 SOLVERS: list[tuple[Callable[..., Any], Any, str]] = [
     (find_equilibrium, AMDAHL, "max_passes"),
+    (without_bounds.find_equilibrium, AMDAHL, "max_passes"),
     (find_nash_equilibrium, AMDAHL, "max_iterations"),
     (find_share_market_equilibrium, SHARES, "max_iterations"),
 ]

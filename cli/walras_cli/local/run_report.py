@@ -255,7 +255,6 @@ def document(result: RunResult) -> dict[str, Any]:
                 "why": why,
                 "solver": plan.solver,
                 "iterations": plan.iterations,
-                "priceError": number(plan.price_error),
                 "residual": number(plan.residual),
                 "converged": plan.converged,
                 "systemProgress": number(plan.system_progress),

@@ -200,7 +200,6 @@ def _document_of(cleared: Cleared) -> dict[str, Any]:
         "mechanism": plan.mechanism,
         "solver": plan.solver,
         "iterations": plan.iterations,
-        "priceError": number(plan.price_error),
         "residual": number(plan.residual),
         "converged": plan.converged,
         "scores": plain(cleared.scores),

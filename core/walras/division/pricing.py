@@ -34,9 +34,6 @@ ROUNDING = 1e-9
 GAIN = 1e-3
 """Largest part of its utility that a user may gain by other bids at a Nash equilibrium."""
 
-UNBOUNDED = float("inf")
-"""Error of prices for which no bound is proven."""
-
 USABLE = 1e-2
 """Largest violation of an equilibrium condition at which a division is used."""
 
@@ -47,7 +44,6 @@ class PricingResult(NamedTuple):
     Attributes:
         cores: Cores of each job, shape (k,).
         prices: Price of a core in units of the budgets, 0 if nothing is paid, shape (m,).
-        price_error: Proven bound on the relative error of prices; infinity if there is none.
         residual: Distance from what defines the result: the largest relative violation of an
             equilibrium condition, the largest part of its utility that a user could gain by other
             bids, or the proven gap to the optimum.
@@ -58,7 +54,6 @@ class PricingResult(NamedTuple):
     prices: Floats
     solver: str
     iterations: int
-    price_error: float
     residual: float
     converged: bool
     spends: Floats | None = None
@@ -86,7 +81,7 @@ def price(
     """
     if market.jobs == 0:
         nothing = np.zeros(len(market.capacities))
-        return PricingResult(np.zeros(0), nothing, "none", 0, 0.0, 0.0, converged=True)
+        return PricingResult(np.zeros(0), nothing, "none", 0, 0.0, converged=True)
     if auctioned is not None and policy.cores == "Auction":
         return _auction(market, auctioned)
     match policy.cores:
@@ -113,7 +108,7 @@ def _amdahl_bidding(market: AmdahlMarket, bounds: Bounds, tolerance: float) -> P
         maximum=pieces.within(bounds.most),
         tolerance=tolerance,
     )
-    figures = found.iterations, found.price_error, found.residual, found.converged
+    figures = found.iterations, found.residual, found.converged
     if found.residual > USABLE:
         # No search finds every equilibrium of such a market. What everybody is entitled to is
         # always there, and what that leaves is divided in proportion.
@@ -128,12 +123,12 @@ def _amdahl_bidding(market: AmdahlMarket, bounds: Bounds, tolerance: float) -> P
 def _proportional_sharing(market: AmdahlMarket, bounds: Bounds) -> PricingResult:
     cores = share_proportionally(market, maximum=bounds.most)
     ones = np.ones(len(market.capacities))
-    return PricingResult(cores, ones, "closed form", 1, 0.0, 0.0, converged=True)
+    return PricingResult(cores, ones, "closed form", 1, 0.0, converged=True)
 
 
 def _best_response(market: AmdahlMarket, tolerance: float) -> PricingResult:
     found = find_nash_equilibrium(market, tolerance=tolerance)
-    figures = found.iterations, UNBOUNDED, found.gain, found.converged
+    figures = found.iterations, found.gain, found.converged
     return PricingResult(found.cores, found.prices, "best responses in turn", *figures)
 
 
@@ -152,7 +147,7 @@ def _most_progress(market: AmdahlMarket, bounds: Bounds, weights: Floats) -> Pri
     free = np.zeros(len(market.capacities))
     gap = max(found.gap, 0.0)
     cores = pieces.of_jobs(found.cores)
-    return PricingResult(cores, free, "marginal gains", 1, 0.0, gap, gap < ROUNDING)
+    return PricingResult(cores, free, "marginal gains", 1, gap, gap < ROUNDING)
 
 
 def _price_anticipating(market: AmdahlMarket, parallelism: Integers | None) -> PricingResult:
@@ -164,13 +159,13 @@ def _price_anticipating(market: AmdahlMarket, parallelism: Integers | None) -> P
     shares[:, servers] = found.shares
     prices = np.zeros(len(market.capacities))
     prices[servers] = found.prices / market.capacities[servers]
-    figures = found.iterations, UNBOUNDED, found.gain, found.converged
+    figures = found.iterations, found.gain, found.converged
     return PricingResult(_to_jobs(market, users, shares), prices, found.solver, *figures)
 
 
 def _auction(market: AmdahlMarket, auctioned: AuctionResults) -> PricingResult:
     paid = market.sum_by_server(auctioned.spends) / market.capacities
-    figures = auctioned.iterations, UNBOUNDED, auctioned.gain, auctioned.converged
+    figures = auctioned.iterations, auctioned.gain, auctioned.converged
     solver = "auctions by bids in turn"
     return PricingResult(auctioned.cores, paid, solver, *figures, auctioned.spends)
 

@@ -257,7 +257,6 @@ class Plan:
     """A cleared market; sequences are in the order of the snapshot.
 
     Attributes:
-        price_error: Proven bound on the relative error of prices; infinity if there is none.
         residual: Largest relative violation of an equilibrium condition.
         system_progress: Budget-weighted mean of utilities (eq. 10).
         bids: Outcome of each job's bid; empty without auctions.
@@ -275,7 +274,6 @@ class Plan:
     mechanism: str
     solver: str
     iterations: int
-    price_error: float
     residual: float
     converged: bool
     system_progress: float

@@ -84,7 +84,6 @@ def explained_plan(
         mechanism=policy.cores,
         solver=priced.solver,
         iterations=priced.iterations,
-        price_error=priced.price_error,
         residual=priced.residual,
         converged=priced.converged,
         system_progress=float(market.budgets @ progress / market.budgets.sum())

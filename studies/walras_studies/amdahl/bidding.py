@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.mechanisms.amdahl import metrics
-from walras.mechanisms.amdahl.equilibrium import find_equilibrium
 from walras_studies.amdahl import paper_metrics as amdahl_metrics
 from walras_studies.amdahl.paper_bidding import bid
 from walras_studies.amdahl.populations import STANDS_IN, draw_population
+from walras_studies.amdahl.without_bounds import find_equilibrium
 from walras_studies.chart import Chart
 from walras_studies.study import Claim, Finding, Progress, Study, mean, steps
 

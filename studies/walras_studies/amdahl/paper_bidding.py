@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.mechanisms.amdahl.equilibrium import SMALLEST_FRACTION, Equilibrium, price_error
+from walras.mechanisms.amdahl.equilibrium import SMALLEST_FRACTION
 from walras.numerics.kernel import kernel
+from walras_studies.amdahl.without_bounds import ProvenEquilibrium, price_error
 
 if TYPE_CHECKING:
     from walras.mechanisms.amdahl.market import AmdahlMarket
@@ -31,7 +32,7 @@ def bid(
     step: float | None = None,
     absolute: bool = False,
     max_iterations: int = 100_000,
-) -> Equilibrium:
+) -> ProvenEquilibrium:
     """Run Amdahl Bidding until the error of prices is proven small, or until they change little.
 
     Args:
@@ -75,7 +76,9 @@ def bid(
             break
         threshold /= 10
     price = prices[market.server]
-    return Equilibrium(market, prices, bids / price, "Amdahl bidding", done, error, tolerance)
+    return ProvenEquilibrium(
+        market, prices, bids / price, "Amdahl bidding", done, tolerance, price_error=error
+    )
 
 
 @kernel

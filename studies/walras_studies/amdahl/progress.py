@@ -14,7 +14,6 @@ import numpy as np
 
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.best_response import find_nash_equilibrium
-from walras.mechanisms.amdahl.equilibrium import find_equilibrium
 from walras.mechanisms.amdahl.market import AmdahlMarket
 from walras.mechanisms.amdahl.upper_bound import (
     allocate_greedily,
@@ -23,6 +22,7 @@ from walras.mechanisms.amdahl.upper_bound import (
 )
 from walras_studies.amdahl import paper_metrics as amdahl_metrics
 from walras_studies.amdahl.whole_cores import round_cores
+from walras_studies.amdahl.without_bounds import find_equilibrium
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ from walras.market.admission import divide_by_shares
 from walras.market.balances import Balance, brought_forward, whole_rates
 from walras.market.snapshot import Entitlement, Policy
 from walras.mechanisms.amdahl import metrics
-from walras.mechanisms.amdahl.equilibrium import find_equilibrium
 from walras.mechanisms.amdahl.market import AmdahlMarket
 from walras.mechanisms.karma.ledger import Ledger
 from walras.mechanisms.karma.quantum import allocate
+from walras_studies.amdahl.without_bounds import find_equilibrium
 from walras_studies.karma.demands import FAIR_SHARE, draw_demands
 from walras_studies.karma.paper_metrics import useful
 from walras_studies.lying.runs import DEMAND_LIES, Lie

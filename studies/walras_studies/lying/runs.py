@@ -13,7 +13,6 @@ from walras.market.snapshot import Bid, Deadline, Entitlement, Job, Node, Policy
 from walras.mechanisms.abacus.auction import Auction, run_auction
 from walras.mechanisms.amdahl import metrics
 from walras.mechanisms.amdahl.best_response import find_nash_equilibrium
-from walras.mechanisms.amdahl.equilibrium import find_equilibrium
 from walras.mechanisms.amdahl.market import AmdahlMarket
 from walras.mechanisms.amdahl.upper_bound import (
     allocate_greedily,
@@ -25,6 +24,7 @@ from walras.mechanisms.price_anticipating.market import ShareMarket
 from walras.mechanisms.price_anticipating.nash import find_share_market_equilibrium
 from walras.speedup.amdahls_law import speedup_in_hardware
 from walras_studies.amdahl.populations import FRACTIONS
+from walras_studies.amdahl.without_bounds import find_equilibrium
 from walras_studies.karma.demands import FAIR_SHARE, draw_demands
 from walras_studies.karma.paper_metrics import useful
 from walras_studies.karma.runs import by_credits

@@ -12,7 +12,6 @@ import numpy as np
 from walras.mechanisms.abacus.auction import run_auction
 from walras.mechanisms.abacus.estimation import estimate_utility
 from walras.mechanisms.amdahl.best_response import find_nash_equilibrium
-from walras.mechanisms.amdahl.equilibrium import find_equilibrium
 from walras.mechanisms.cooper.bulk import marry_types, part_randomly
 from walras.mechanisms.karma.ledger import Ledger
 from walras.mechanisms.karma.quantum import allocate
@@ -21,6 +20,7 @@ from walras_studies.abacus.runs import draw_auction
 from walras_studies.amdahl.paper_bidding import bid
 from walras_studies.amdahl.populations import draw_population
 from walras_studies.amdahl.whole_cores import round_cores
+from walras_studies.amdahl.without_bounds import find_equilibrium
 from walras_studies.cooper.policies import colocate
 from walras_studies.cooper.prediction import predict
 from walras_studies.cooper.worlds import BANDWIDTH, JOBS, losses

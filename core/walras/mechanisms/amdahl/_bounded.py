@@ -1,12 +1,12 @@
 """Prices by alternation where jobs have a least and a largest number of cores.
 
-The steps are those of `_alternation` with both bounds: x = clip(a mu / sqrt(p) - g, l, h), where
-mu spends the user's budget given prices, and p sells the server's cores given every mu. With
-bounds, these steps are no contraction: a job held at its maximum costs its user more as its price
-rises, so that less is left for the rest. Such cores are complements, and there may be several
-equilibria. (The limit f = 1 is a market of piecewise linear utilities, whose equilibrium is
-PPAD-hard to find in general: Chen and Teng, ISAAC 2009.) The quality of a result is therefore the
-largest violation of an equilibrium condition; no error of prices is bounded.
+The steps are those of `walras_studies.amdahl._alternation`, with both bounds:
+x = clip(a mu / sqrt(p) - g, l, h), where mu spends the user's budget given prices, and p sells the
+server's cores given every mu. With bounds, they are no contraction: a job held at its maximum costs
+its user more as its price rises, so that less is left for the rest. Such cores are complements, and
+there may be several equilibria. (The limit f = 1 is a market of piecewise linear utilities, whose
+equilibrium is PPAD-hard to find in general: Chen and Teng, ISAAC 2009.) The quality of a result is
+therefore the largest violation of an equilibrium condition; no error of prices is bounded.
 
 - A user whose jobs all have their maximum keeps the money that is left over. Its mu is then the
   least at which it wants no more, which keeps mu a continuous function of prices.

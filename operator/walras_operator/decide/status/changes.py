@@ -27,7 +27,7 @@ NUMBERS = frozenset(
     {
         "atEntitlement", "bought", "budget", "budgetFactor", "budgetShare",
         "coreValue", "cores", "coverage", "crps", "entitled", "entitlementError", "envyFreeness",
-        "heldProgress", "memoryValue", "now", "otherSpend", "price", "priceError", "progress",
+        "heldProgress", "memoryValue", "now", "otherSpend", "price", "progress",
         "proportionalProgress", "residual", "speedup", "spend", "systemProgress", "uniformity",
         "unmetMemory", "utility", "weight", "widening", "width",
     }

@@ -158,7 +158,6 @@ def _solver(plan: Plan, rules: MarketSpec) -> SolverReport:
         solver=plan.solver,
         iterations=plan.iterations,
         residual=figure(plan.residual) if math.isfinite(plan.residual) else None,
-        price_error=figure(plan.price_error) if math.isfinite(plan.price_error) else None,
         converged=plan.converged,
     )
 

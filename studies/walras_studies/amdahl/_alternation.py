@@ -35,7 +35,6 @@ from walras.numerics.kernel import exp, kernel, log
 from walras.numerics.segments import read_only
 
 if TYPE_CHECKING:
-    from walras.mechanisms.amdahl.market import AmdahlMarket
     from walras.numerics.arrays import Floats, Indices, Integers
 
 EPSILON = 2.0**-52
@@ -153,15 +152,6 @@ def _order_by_server(
         users[k] = user[job]
         g[k] = f / (1.0 - f)
         inverse_r[k] = np.sqrt(w / f)
-
-
-def even_bids(market: AmdahlMarket) -> Floats:
-    """Return square roots of prices if every user bids the same on all its jobs, shape (m,)."""
-    start, order = market.by_user
-    jobs = np.diff(start)
-    bid = np.repeat(market.budgets / np.maximum(jobs, 1), jobs)
-    money = np.bincount(market.server[order], bid, len(market.capacities))
-    return np.sqrt(np.where(money > 0, money / market.capacities, 1.0))
 
 
 def cores_of_jobs(
