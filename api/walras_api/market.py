@@ -31,7 +31,6 @@ from walras_api.status import (
     Amount,
     ConditionedStatus,
     Decimals,
-    MaybeWhole,
     Status,
     Time,
     WaitingWorkloads,
@@ -416,7 +415,7 @@ class MarketSize(Status):
     pods: int
     refused: int
     nodes: int
-    cores: MaybeWhole
+    cores: Decimals
     memory: Amount
 
 
@@ -430,7 +429,7 @@ class NodePrice(Status):
     """
 
     node: str
-    cores: MaybeWhole
+    cores: Decimals
     price: Decimals
 
 
@@ -522,7 +521,7 @@ class NodePoolReport(Status):
 
     name: str
     nodes: int
-    cores: MaybeWhole
+    cores: Decimals
     price: Decimals
     core_value: Decimals | None = None
     one_more: NodesEffectReport | None = None

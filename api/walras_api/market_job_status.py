@@ -10,7 +10,6 @@ from walras_api.status import (
     Amount,
     ConditionedStatus,
     Decimals,
-    MaybeWhole,
     Status,
     Time,
 )
@@ -302,7 +301,7 @@ class PodWork(Status):
     counted_at: Time | None = None
     counted_work: Decimals | None = None
     parts: Annotated[list[CountedPart], Field(max_length=MOST_PARTS)] = Field(default_factory=list)
-    reserved_cores: MaybeWhole | None = None
+    reserved_cores: Decimals | None = None
     finished: Time | None = None
 
 
@@ -349,7 +348,7 @@ class DeadlineReport(Status):
     time: Time
     accepted: bool | None = None
     needed_cores: Decimals | None = None
-    reserved_cores: MaybeWhole | None = None
+    reserved_cores: Decimals | None = None
     payable_cores: Decimals | None = None
     work_left: Decimals | None = None
     work_left_error: Decimals | None = None

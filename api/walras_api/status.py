@@ -12,7 +12,7 @@ import math
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from walras_api.fields import Unique
@@ -22,14 +22,6 @@ DIGITS = 6
 
 Decimals = Annotated[str, Field(pattern=r"^-?[0-9]{1,40}(\.[0-9]{1,40})?$")]
 """A decimal number as text, without an exponent."""
-
-MaybeWhole = Annotated[
-    str,
-    BeforeValidator(lambda given: str(given) if type(given) is int else given),
-    Field(pattern=r"^[0-9]{1,40}(\.[0-9]{1,40})?$"),
-    WithJsonSchema({"x-kubernetes-int-or-string": True}),
-]
-"""A decimal number as text, which was a whole number in statuses of earlier versions."""
 
 Amount = Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
 """Bytes, as text."""

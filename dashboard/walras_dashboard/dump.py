@@ -14,12 +14,11 @@ from uuid import NAMESPACE_URL, uuid5
 from pydantic import ValidationError
 
 from walras_api import cluster, kinds
-from walras_api.contract import LOCAL_RUN_LABEL, MARKET_NAME
-from walras_api.entitlement import EntitlementStatus
-from walras_api.market import MarketStatus
-from walras_api.market_job_status import MarketJobStatus
-from walras_api.node_allocation import NodeAllocation, NodeAllocationStatus
+from walras_api.contract import API_VERSION, LOCAL_RUN_LABEL
+from walras_api.node_allocation import NodeAllocation
 from walras_api.parse import ResourceError, parse_allocation, parse_object
+from walras_cli.cluster.asking import facts_of
+from walras_cli.cluster.dumped import DumpedCluster
 from walras_cli.documents import InputError, read
 from walras_cli.local import course
 from walras_cli.what_if.changes import with_jobs_of_labels
@@ -31,20 +30,23 @@ from walras_operator.decide.decision import decide
 from walras_operator.decide.world import Reference, World
 from walras_service.failures import BadInput
 from walras_service.times import rfc3339
-from walras_view.facts import ApiObject, Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from walras_api.cluster import Pod
+    from walras_cli.cluster.asking import Wanted
     from walras_cli.documents import Located
     from walras_cli.what_if.documents import Documents
     from walras_dashboard.samples import Kind
     from walras_operator.decide.world import Writes
+    from walras_view.facts import Facts
     from walras_view.first_look import FirstLook
 
 Document = dict[str, Any]
+
+_SHOWN: tuple[Wanted, ...] = ("entitlements", "jobs", "allocations", "market", "nodes")
 
 DERIVED = (
     "the files have no statuses of an operator: the figures are what the market would decide for "
@@ -149,7 +151,7 @@ def dump_of(
         plain, notes = with_statuses(plain, decide(world).writes()), (DERIVED,)
     state = MarketState(
         origin=Origin(_kind(objects.nodes), names, live=False),
-        facts=replace(facts_in(plain), now=shown),
+        facts=replace(facts_in(plain, names), now=shown),
         profiles={(each.metadata.namespace, each.metadata.name): each for each in objects.profiles},
         notes=notes,
         look=look,
@@ -220,10 +222,16 @@ def with_statuses(documents: Iterable[Document], writes: Writes) -> list[Documen
         found.append(each if status is None else {**each, "status": status})
     for reference, status in statuses.items():
         found.append(
-            {"kind": reference.kind, "metadata": {"name": reference.name}, "status": status}
+            {
+                "apiVersion": API_VERSION,
+                "kind": reference.kind,
+                "metadata": {"name": reference.name},
+                "status": status,
+            }
         )
     found += [
         {
+            "apiVersion": API_VERSION,
             "kind": "NodeAllocation",
             "metadata": {"name": each.node},
             "spec": {"epoch": 1, **each.spec},
@@ -243,42 +251,18 @@ def _reference(document: Mapping[str, Any]) -> Reference:
     )
 
 
-def facts_in(documents: Iterable[Document]) -> Facts:
-    """Return what documents say, like `facts_of` does of a live cluster (pure)."""
-    by_kind: dict[str, list[Document]] = {}
-    for each in documents:
-        by_kind.setdefault(str(each.get("kind")), []).append(each)
-    entitlements = [ApiObject.read(x, EntitlementStatus) for x in by_kind.get("Entitlement", ())]
-    jobs = [
-        ApiObject.read(_in_namespace(each), MarketJobStatus)
-        for each in by_kind.get("MarketJob", ())
-    ]
-    allocations = [
-        ApiObject.read(each, NodeAllocationStatus) for each in by_kind.get("NodeAllocation", ())
-    ]
-    markets = [ApiObject.read(each, MarketStatus) for each in by_kind.get("Market", ())]
-    return Facts(
-        entitlements={each.name: each for each in entitlements},
-        jobs={(each.namespace, each.name): each for each in jobs},
-        allocations={each.name: each for each in allocations},
-        market=next((each for each in markets if each.name == MARKET_NAME), None),
-        nodes=_nodes(by_kind.get("Node", ())),
-    )
+def facts_in(documents: Iterable[Document], names: str = "") -> Facts:
+    """Return what documents say of a cluster.
+
+    Args:
+        documents: The objects; those of a namespace that say none are in the default one.
+        names: Names of their files.
+    """
+    placed = [_in_namespace(each) for each in documents]
+    return facts_of(DumpedCluster(placed, names), _SHOWN)
 
 
 def _in_namespace(document: Document) -> Document:
-    """Add the namespace that a document without one is in."""
-    metadata = document["metadata"]
-    return {**document, "metadata": {"namespace": "default", **metadata}}
-
-
-def _nodes(documents: Iterable[Document]) -> dict[str, cluster.NodeObject]:
-    found = {}
-    for each in documents:
-        try:
-            node = parse_object(each)
-        except ResourceError:
-            continue
-        if isinstance(node, cluster.NodeObject):
-            found[node.metadata.name] = node
-    return found
+    if document["kind"] not in kinds.NAMESPACED:
+        return document
+    return {**document, "metadata": {"namespace": "default", **document["metadata"]}}

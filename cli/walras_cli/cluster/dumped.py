@@ -29,20 +29,30 @@ class DumpedCluster(Cluster):
     """The objects in files, as kubectl prints them, at the time of the newest of them.
 
     Args:
-        target: The files, and the default namespace.
-
-    Raises:
-        BadInput: They cannot be read, or have no object of Walras.
+        documents: The objects.
+        names: Names of the files.
+        namespace: Default namespace.
     """
 
-    def __init__(self, target: Target) -> None:
-        self.namespace = target.namespace or "default"
-        self._files = ", ".join(map(str, target.files))
-        self._documents = _documents_of(target.files)
+    def __init__(
+        self, documents: Sequence[Document], names: str, namespace: str = "default"
+    ) -> None:
+        self.namespace = namespace
+        self._files, self._documents = names, documents
+        self.now = _newest(documents)
+
+    @classmethod
+    def read(cls, target: Target) -> DumpedCluster:
+        """Read the files of a target.
+
+        Raises:
+            BadInput: They cannot be read, or have no object of Walras.
+        """
+        names, documents = ", ".join(map(str, target.files)), _documents_of(target.files)
         groups = {kind.group for kind in OURS.values()}
-        if not any(group_of(str(each.get("apiVersion"))) in groups for each in self._documents):
-            raise BadInput(f"{self._files}: contains no object of Walras; {_TO_MAKE_IT}")
-        self.now = _newest(self._documents)
+        if not any(group_of(str(each.get("apiVersion"))) in groups for each in documents):
+            raise BadInput(f"{names}: contains no object of Walras; {_TO_MAKE_IT}")
+        return cls(documents, names, target.namespace or "default")
 
     @property
     def host(self) -> str:
@@ -96,7 +106,7 @@ def cluster_of(target: Target) -> Cluster:
         BadInput: The files cannot be used, or there is no such kubeconfig or context.
         Failure: This is a pod without a ServiceAccount.
     """
-    return DumpedCluster(target) if target.files else connect(target)
+    return DumpedCluster.read(target) if target.files else connect(target)
 
 
 def _documents_of(files: Sequence[Path]) -> list[Document]:
