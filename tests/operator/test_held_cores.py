@@ -1,4 +1,4 @@
-"""What pods hold, as statuses tell it: to the next leader, of earlier versions, of whole cores."""
+"""What pods hold, as statuses tell it: to the next leader, of whole cores."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from walras_api.market import MarketSize
-from walras_operator.decide.deadlines.progress import read_progress
 from walras_operator.decide.last_decision import carried
 from whole_decisions import decide
 from worlds import condition, entitlement, grants, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
     from walras_operator.decide.world import World
-
-OLD_POD = {"grantedCores": 0, "sharedCores": 3, "weight": 10000}
 
 
 def three_users(**rules: Any) -> World:
@@ -41,54 +37,6 @@ def test_a_new_leader_knows_exactly_what_pods_hold() -> None:
     for name in ("ada", "bob", "eve"):
         (told,) = status(first, "MarketJob", name, "lab")["pods"]
         assert told["held"] == held[f"{name}-0"]
-
-
-def earlier(known: World) -> World:
-    """Return a world whose statuses an operator wrote that rounded to whole cores."""
-    objects, jobs, users = known.objects, [], []
-    for each in objects.jobs:
-        told: dict[str, Any] = dict(each.status or {})
-        pods = [{**one, **OLD_POD} for one in told["pods"]]
-        for one in pods:
-            del one["held"]
-        jobs.append(each.model_copy(update={"status": {**told, "pods": pods}}))
-    for user in objects.entitlements:
-        told = dict(user.status or {})
-        cores = {**told["cores"], "roundingCredit": "12.5"}
-        users.append(user.model_copy(update={"status": {**told, "cores": cores}}))
-    (rules,) = known.markets
-    told = dict(rules.status or {})
-    prices = [{**each, "cores": int(each["cores"])} for each in told["prices"]]
-    size = {**told["size"], "cores": int(told["size"]["cores"])}
-    rules = rules.model_copy(update={"status": {**told, "prices": prices, "size": size}})
-    return replace(
-        known,
-        carried=None,
-        markets=[rules],
-        objects=replace(objects, jobs=jobs, entitlements=users),
-    )
-
-
-def test_statuses_of_an_earlier_version_say_nothing_of_what_is_held_and_are_replaced() -> None:
-    before = three_users()
-    first = decide(before)
-    old = earlier(outcome(before, first))
-    assert carried(old).held == {}
-    decision = decide(old)
-    assert decision.carried.held == first.carried.held
-    for name in ("ada", "bob", "eve"):
-        (told,) = status(decision, "MarketJob", name, "lab")["pods"]
-        assert "held" in told
-        assert not OLD_POD.keys() & told.keys()
-        assert "roundingCredit" not in status(decision, "Entitlement", name)["cores"]
-    assert MarketSize.read((old.markets[0].status or {})["size"]).cores == "8"
-
-
-@pytest.mark.parametrize("stored", [2, "2", "2.125"])
-def test_reservations_of_an_earlier_version_stay(stored: int | str) -> None:
-    progress = read_progress({"podUID": "u", "pod": "p", "work": "0", "reservedCores": stored})
-    assert progress is not None
-    assert progress.reserved == float(stored)
 
 
 @pytest.mark.parametrize(

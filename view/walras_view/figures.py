@@ -10,7 +10,7 @@ from walras_view.facts import Used
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from walras_api.market_job_status import MarketJobStatus, PodOutcome
+    from walras_api.market_job_status import MarketJobStatus
     from walras_view.facts import ApiObject, Facts
 
 UNIT = CoresPolicy().unit
@@ -62,11 +62,6 @@ def total(values: Iterable[float | None]) -> float | None:
     """Return the sum of what is known; None if nothing is."""
     known = [each for each in values if each is not None]
     return sum(known) if known else None
-
-
-def held(pod: PodOutcome) -> float | None:
-    """Return the cores that a pod holds; what it buys where an older status does not say."""
-    return number(pod.bought if pod.held is None else pod.held)
 
 
 def cores_of_cpu(facts: Facts, node: str) -> float:

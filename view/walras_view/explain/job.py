@@ -9,7 +9,7 @@ from walras_view.documents import Shown
 from walras_view.explain.faults import MEASURING, Fault, failing
 from walras_view.explain.margin import Buyer, OneMore, one_more
 from walras_view.explain.penalties import CoRunnerPenalty, penalties_of
-from walras_view.figures import amount, held, number, ready_condition, used_by_pod
+from walras_view.figures import amount, number, ready_condition, used_by_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -329,7 +329,7 @@ def _pod(facts: Facts, namespace: str, pod: PodOutcome) -> PodReason:
         name=pod.name,
         node=pod.node,
         state=pod.state,
-        held=held(pod),
+        held=number(pod.held),
         bought=number(pod.bought),
         used=used_by_pod(facts, namespace, pod.name, pod.node or "", pod.pod_uid),
         price=number(pod.price),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from walras.outcome.reasons import BELOW_REQUEST
 from walras_view.documents import Shown
-from walras_view.figures import held
+from walras_view.figures import number
 
 if TYPE_CHECKING:
     from walras_view.facts import Facts
@@ -51,7 +51,7 @@ def short_pods(facts: Facts) -> tuple[ShortPod, ...]:
     found = []
     for job in facts.jobs.values():
         for pod in job.status.pods:
-            has = held(pod)
+            has = number(pod.held)
             if has is None or pod.node is None or pod.state in {"Refused", "Waiting"}:
                 continue
             below = BELOW_REQUEST in pod.reason

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, computed_field
 
 from walras_view.documents import Shown
-from walras_view.figures import amount, held, number, ready_condition, total, used_by_job
+from walras_view.figures import amount, number, ready_condition, total, used_by_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -135,14 +135,14 @@ def job_row(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobRow:
 def _held(status: MarketJobStatus) -> float | None:
     """Return the cores of all pods, those that the status has no room for like the others."""
     counts = status.counts
-    known = total(map(held, status.pods))
+    known = total(number(pod.held) for pod in status.pods)
     if known is None or counts is None or not counts.unlisted:
         return known
     return known * counts.total / len(status.pods)
 
 
 def _pod(pod: PodOutcome) -> PodRow:
-    return PodRow(pod.name, pod.node, pod.state, held(pod))
+    return PodRow(pod.name, pod.node, pod.state, number(pod.held))
 
 
 def per_pod(pods: Iterable[PodRow]) -> str:
