@@ -100,7 +100,7 @@ def measure(
 ) -> tuple[dict[str, float], float, float]:
     """Fill the cluster, wait, measure, and empty it."""
     cluster = LargeCluster(kubeconfig, nodes, pods, MEMORY[memory])
-    agents = SimulatedAgents(cluster.api.found)
+    agents = SimulatedAgents(cluster.api.configuration)
     try:
         cluster.fill()
         agents.live(cluster.nodes)

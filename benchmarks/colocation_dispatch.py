@@ -86,7 +86,7 @@ def waiting_cluster(kubeconfig: str, nodes: int, pods: int) -> LargeCluster:
 def measure(kubeconfig: str, nodes: int, pods: int) -> PlacementTimes:
     """Fill the cluster, measure, and empty it."""
     cluster = waiting_cluster(kubeconfig, nodes, pods)
-    agents = SimulatedAgents(cluster.api.found)
+    agents = SimulatedAgents(cluster.api.configuration)
     try:
         cluster.fill()
         agents.live(cluster.nodes)
@@ -165,7 +165,7 @@ def one_by_one(cluster: LargeCluster) -> float:
 
 def by_curl(cluster: LargeCluster) -> float:
     """Return the seconds in which curl binds the pods of `bindings`, ``THREADS`` at a time."""
-    found = cluster.api.found
+    found = cluster.api.configuration
     files = {"cacert": found.ssl_ca_cert, "cert": found.cert_file, "key": found.key_file}
     with bindings(cluster) as bodies:
         transfers = (

@@ -81,7 +81,7 @@ class ChangeTimes(NamedTuple):
 def measure(kubeconfig: str, nodes: int, pods: int, controllers: int | None) -> ChangeTimes:
     """Fill the cluster, measure, and empty it."""
     cluster = LargeCluster(kubeconfig, nodes, pods, controllers=controllers)
-    agents = SimulatedAgents(cluster.api.found)
+    agents = SimulatedAgents(cluster.api.configuration)
     try:
         cluster.fill()
         agents.live(cluster.nodes)

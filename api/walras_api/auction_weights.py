@@ -112,8 +112,8 @@ def recorded_runs(
     """
     if not status or "runs" not in status or not records_runs(resource, rules):
         return ()
-    found = map(run_of, finished_runs(status["runs"]))
-    return tuple(run for run in found if run is not None)
+    runs = map(run_of, finished_runs(status["runs"]))
+    return tuple(run for run in runs if run is not None)
 
 
 def finished_runs(runs: object) -> list[Mapping[str, Any]]:
@@ -127,11 +127,11 @@ def finished_runs(runs: object) -> list[Mapping[str, Any]]:
 def run_of(document: Mapping[str, Any]) -> Run | None:
     """Return cores, memory and utility of a finished run; None if it is invalid."""
     try:
-        found = (float(document["cores"]), float(document["memory"]), float(document["utility"]))
+        run = (float(document["cores"]), float(document["memory"]), float(document["utility"]))
     except (KeyError, OverflowError, TypeError, ValueError):
         return None
-    cores, memory, utility = found
-    return found if 0 <= cores <= 1 and 0 <= memory <= 1 and 0 < utility <= MOST else None
+    cores, memory, utility = run
+    return run if 0 <= cores <= 1 and 0 <= memory <= 1 and 0 < utility <= MOST else None
 
 
 def _exactly(value: float) -> Weight:
@@ -144,17 +144,17 @@ def _estimated(runs: tuple[Run, ...], form: Form) -> Weights:
     if len(runs) < FEWEST_RUNS[form]:
         return _equal(len(runs), "TooFew")
     fit = estimate_product_utility if form == "Log" else estimate_utility
-    found = fit([run[:2] for run in runs], [run[2] for run in runs], confidence=CONFIDENCE)
-    if not found.distinct:
+    estimate = fit([run[:2] for run in runs], [run[2] for run in runs], confidence=CONFIDENCE)
+    if not estimate.distinct:
         return _equal(len(runs), "TooSimilar")
-    total = float(found.weights.sum())
+    total = float(estimate.weights.sum())
     if not total > 0:
         return _equal(len(runs), "NoGain")
     scale = WHOLE / total
     cores, memory = (
         Weight(max(value * scale, LEAST * WHOLE), lower * scale, upper * scale)
         for value, lower, upper in zip(
-            found.weights.tolist(), found.lower.tolist(), found.upper.tolist(), strict=True
+            estimate.weights.tolist(), estimate.lower.tolist(), estimate.upper.tolist(), strict=True
         )
     )
     return Weights(cores, memory, "Estimated", len(runs))

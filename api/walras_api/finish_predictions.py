@@ -16,7 +16,7 @@ LEAST_ERROR = 1.0
 
 def came_true(statuses: Iterable[Mapping[str, Any] | None]) -> list[Prediction]:
     """Return the predictions of ends that came true; what cannot be read is left out."""
-    found = []
+    predictions = []
     for status in statuses:
         try:
             report = (status or {})["deadline"]
@@ -30,5 +30,5 @@ def came_true(statuses: Iterable[Mapping[str, Any] | None]) -> list[Prediction]:
             continue
         if finish > made and error >= 0 and widened >= 1:
             error = max(error, LEAST_ERROR)
-            found.append(Prediction(finish - made, finish, error, came, widened))
-    return found
+            predictions.append(Prediction(finish - made, finish, error, came, widened))
+    return predictions

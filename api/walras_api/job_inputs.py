@@ -140,11 +140,11 @@ def measured_penalties(status: Mapping[str, Any] | None) -> Iterator[tuple[str, 
     reported = (status or {}).get("penalties")
     for each in reported if isinstance(reported, list) else ():
         try:
-            found = MeasuredPenalty.read(each)
+            penalty = MeasuredPenalty.read(each)
         except ValidationError:
             continue
-        if found.counted is not None:
-            yield f"{found.namespace}/{found.profile}", found.counted
+        if penalty.counted is not None:
+            yield f"{penalty.namespace}/{penalty.profile}", penalty.counted
 
 
 def shows_penalties(status: Mapping[str, Any] | None) -> bool:
@@ -153,16 +153,16 @@ def shows_penalties(status: Mapping[str, Any] | None) -> bool:
     They cannot if its progress is counted as CPU time. Nothing is known before the first
     measurement.
     """
-    found = _online(status).get("measurements")
-    measurements = found if isinstance(found, list) else ()
+    recorded = _online(status).get("measurements")
+    measurements = recorded if isinstance(recorded, list) else ()
     sources = [each.get("source") for each in measurements if isinstance(each, dict)]
     return not sources or sources[-1] != "cpuTime"
 
 
 def was_seen_alone(status: Mapping[str, Any] | None) -> bool:
     """Return whether a profile's status has the progress of a pod that was alone on its socket."""
-    found = _online(status).get("coRunners")
-    observations = found if isinstance(found, list) else ()
+    co_runners = _online(status).get("coRunners")
+    observations = co_runners if isinstance(co_runners, list) else ()
     return any(
         isinstance(each, dict) and not each.get("profile") and not each.get("together")
         for each in observations
@@ -183,8 +183,8 @@ def bandwidth_of(profile: SpeedupProfile) -> float | None:
 
 
 def _online(status: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    found = (status or {}).get("online")
-    return found if isinstance(found, dict) else {}
+    online = (status or {}).get("online")
+    return online if isinstance(online, dict) else {}
 
 
 def memory_of(

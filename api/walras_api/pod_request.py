@@ -98,10 +98,10 @@ def _shared(kind: type[_Part]) -> Callable[[Any], Any]:
 
 
 def _part(kind: type[_Part], text: str) -> _Part:
-    found = _PARTS.get((kind, text))
-    if found is None:
-        found = _PARTS[kind, text] = kind.model_validate_json(text)
-    return found
+    part = _PARTS.get((kind, text))
+    if part is None:
+        part = _PARTS[kind, text] = kind.model_validate_json(text)
+    return part
 
 
 def _what_is_read(part: dict[str, Any]) -> dict[str, Any]:

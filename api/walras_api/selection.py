@@ -156,15 +156,15 @@ class _Index:
     def candidates(self, pod: Pod) -> list[int]:
         """Return the ranks of the jobs that select a pod, some of them twice."""
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        found: list[int] = []
+        ranks_of_jobs: list[int] = []
         for label in labels.items():
             for wanted, ranks in self._by_label.get((namespace, *label), _NO_SELECTORS).items():
                 if wanted <= labels.items():
-                    found += ranks
+                    ranks_of_jobs += ranks
         if by_owner := self._by_owner.get(namespace):
             for owner in _targets(pod, self._controllers):
-                found += by_owner.get((owner.group, owner.kind, owner.name), ())
-        return found
+                ranks_of_jobs += by_owner.get((owner.group, owner.kind, owner.name), ())
+        return ranks_of_jobs
 
 
 def _age(job: MarketJob) -> tuple[bool, str]:
@@ -180,8 +180,8 @@ def _labels(job: MarketJob) -> Iterable[tuple[str, str]]:
 
 def owners(pod: Pod, controllers: Controllers) -> Iterator[OwnerReference]:
     """Yield the controller of a pod, its controller, and so on, as far as they are known."""
-    found = pod.metadata.owner_references
-    owner = next((each for each in found if each.controller), next(iter(found), None))
+    references = pod.metadata.owner_references
+    owner = next((each for each in references if each.controller), next(iter(references), None))
     for _ in range(MOST_LEVELS):
         if owner is None:
             return

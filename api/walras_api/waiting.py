@@ -70,8 +70,8 @@ def node_of(pod: Pod) -> str | None:
     """Return the node that a pod is bound to, or that Walras has pinned it to; None if neither."""
     if pod.spec.node_name is not None or PARTNER_ANNOTATION not in pod.metadata.annotations:
         return pod.spec.node_name
-    found = {_pinned(term) for term in required_terms(pod) or ()}
-    return found.pop() if len(found) == 1 else None
+    pinned = {_pinned(term) for term in required_terms(pod) or ()}
+    return pinned.pop() if len(pinned) == 1 else None
 
 
 def required_terms(pod: Pod) -> Sequence[Term] | None:

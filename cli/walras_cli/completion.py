@@ -22,9 +22,9 @@ def main() -> None:
     """Print completions for kubectl."""
     *words, unfinished = sys.argv[1:] or [""]
     complete = ShellComplete(walras, {}, "kubectl walras", "")
-    found = complete.get_completions(words, unfinished)
-    for each in found:
+    completions = complete.get_completions(words, unfinished)
+    for each in completions:
         if each.type == "plain":
             click.echo(f"{each.value}\t{each.help or ''}")
-    files = any(each.type in {"file", "dir"} for each in found)
+    files = any(each.type in {"file", "dir"} for each in completions)
     click.echo(f":{FILES if files else NO_FILES}")

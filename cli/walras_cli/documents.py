@@ -74,7 +74,7 @@ def _no_search_for_cycles() -> Iterator[None]:
 
 def _read(files: Iterable[Path], parse: Callable[[object], T | None]) -> list[Located[T]]:
     problems: list[str] = []
-    found: list[Located[T]] = []
+    objects: list[Located[T]] = []
     for file in files:
         text = _text(file, problems)
         written = () if text is None else _documents(file, text, problems)
@@ -89,8 +89,8 @@ def _read(files: Iterable[Path], parse: Callable[[object], T | None]) -> list[Lo
                 ]
             else:
                 if resource is not None:
-                    found.append(Located(file, resource, document))
-    unique, repeated = _unique(found)
+                    objects.append(Located(file, resource, document))
+    unique, repeated = _unique(objects)
     problems += repeated
     if problems:
         raise InputError(problems)
@@ -152,14 +152,14 @@ def _named(document: Any, number: int) -> Any:
     return {**document, "metadata": {**metadata, "name": name}}
 
 
-def _unique(found: Sequence[Located[T]]) -> tuple[list[Located[T]], list[str]]:
+def _unique(objects: Sequence[Located[T]]) -> tuple[list[Located[T]], list[str]]:
     """Return each object once, and a line for each name that two objects have.
 
     One object of a cluster, as its UID tells, may be in several lists.
     """
     first: dict[tuple[str, str, str], Located[T]] = {}
     problems = []
-    for each in found:
+    for each in objects:
         kind, metadata = each.document["kind"], each.document["metadata"]
         namespace = metadata.get("namespace", "default") if kind in NAMESPACED else ""
         earlier = first.setdefault((kind, namespace, metadata["name"]), each)

@@ -201,5 +201,5 @@ def _below_page(scope: Scope) -> Scope:
 
     A page that has outlived its server keeps its path, and asks for the token of the next server.
     """
-    found = PAGE.match(scope["path"])
-    return scope if found is None else {**scope, "path": scope["path"][found.end() :]}
+    match = PAGE.match(scope["path"])
+    return scope if match is None else {**scope, "path": scope["path"][match.end() :]}

@@ -141,31 +141,31 @@ def _add_objects(app: FastAPI, logs: str) -> None:
     def job(request: Request, namespace: str, name: str) -> JobDetail:
         """Return everything about a job."""
         views = viewer_of(request).views()
-        found = views.job(namespace, name, logs)
-        if found is None:
+        detail = views.job(namespace, name, logs)
+        if detail is None:
             raise views.absent("job", f"{namespace}/{name}")
-        return _json(found)  # type: ignore[return-value]
+        return _json(detail)  # type: ignore[return-value]
 
     @app.get(f"{PREFIX}/users/{{name}}", responses={**FAILURES, **UNPROCESSABLE})
     def user(request: Request, name: str) -> UserDetail:
         """Return everything about an Entitlement."""
         views = viewer_of(request).views()
-        found = views.user(name)
-        if found is None:
+        detail = views.user(name)
+        if detail is None:
             raise views.absent("user", name)
-        return _json(found)  # type: ignore[return-value]
+        return _json(detail)  # type: ignore[return-value]
 
     @app.get(f"{PREFIX}/nodes/{{name}}", responses={**FAILURES, **UNPROCESSABLE})
     def node(request: Request, name: str) -> NodeDetail:
         """Return everything about a node."""
         viewer = viewer_of(request)
         views = viewer.views()
-        found = None
+        detail = None
         if views.has_node(name):
-            found = views.node(name, viewer.source.pods_on(name))
-        if found is None:
+            detail = views.node(name, viewer.source.pods_on(name))
+        if detail is None:
             raise views.absent("node", name)
-        return _json(found)  # type: ignore[return-value]
+        return _json(detail)  # type: ignore[return-value]
 
 
 def _add_questions(app: FastAPI, viewers: Viewers) -> None:

@@ -71,15 +71,15 @@ def _of_times(samples: Sequence[Sample]) -> dict[int, list[float]]:
         return {}
     whole = [each for each in samples if each.size == max(sizes)]
     alone = fmean(second for each in whole if each.cores == 1 for second in each.seconds)
-    found: dict[int, list[float]] = {}
+    speedups: dict[int, list[float]] = {}
     for each in whole:
-        found.setdefault(each.cores, []).extend(alone / second for second in each.seconds)
-    return found
+        speedups.setdefault(each.cores, []).extend(alone / second for second in each.seconds)
+    return speedups
 
 
 def _of_rates(document: Mapping[str, Any] | None) -> dict[int, list[float]]:
     """Return speedups by cores from samples of running pods, each against its own pod alone."""
-    found: dict[int, list[float]] = {}
+    speedups: dict[int, list[float]] = {}
     for measurement in _measurements(document):
         try:
             samples = [
@@ -90,8 +90,8 @@ def _of_rates(document: Mapping[str, Any] | None) -> dict[int, list[float]]:
         except ValueError:
             continue
         for each in samples:
-            found.setdefault(each.cores, []).append(each.rate / alone)
-    return found
+            speedups.setdefault(each.cores, []).append(each.rate / alone)
+    return speedups
 
 
 def _measurements(document: Mapping[str, Any] | None) -> Sequence[OnlineMeasurement]:

@@ -32,7 +32,7 @@ async def stream(viewer: Viewer, is_current: Callable[[], bool]) -> AsyncGenerat
     """
     loop, news = asyncio.get_running_loop(), _News()
     with viewer.limit.stream():
-        stop = viewer.source.listen(lambda lost: _tell(loop, news, lost))
+        stop = viewer.source.listen(lambda lost: _pass_on(loop, news, lost))
         try:
             yield ": connected\n\n"
             async for event in _events(viewer, news, is_current):
@@ -70,7 +70,7 @@ class _News:
         self.happened.set()
 
 
-def _tell(loop: asyncio.AbstractEventLoop, news: _News, lost: str) -> None:
+def _pass_on(loop: asyncio.AbstractEventLoop, news: _News, lost: str) -> None:
     """Pass on news from another thread; the loop may have ended meanwhile."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(news.receive, lost)

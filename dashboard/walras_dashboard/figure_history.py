@@ -82,10 +82,10 @@ def of_course(
     begin = max(course[0].time, course[-1].time - since)
     finer = max(1, min(step, int((course[-1].time - begin) / POINTS)))
     samples = in_steps([each for each in course if each.time >= begin], finer)
-    found = of_session(samples, kind, name, finer, without)
-    if not found.series:
-        return found.model_copy(update={"notes": []})
-    return found.model_copy(update={"source": "record", "notes": []})
+    recorded = of_session(samples, kind, name, finer, without)
+    if not recorded.series:
+        return recorded.model_copy(update={"notes": []})
+    return recorded.model_copy(update={"source": "record", "notes": []})
 
 
 def of_recorded(

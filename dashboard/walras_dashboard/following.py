@@ -90,7 +90,7 @@ class FollowedFiles:
 def _stamp(file: Path) -> object:
     """Return what changes with a file; None if it is not there."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

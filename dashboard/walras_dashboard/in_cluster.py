@@ -348,19 +348,19 @@ def _subject(token: str) -> tuple[str, ...]:
         return ()
 
 
-def connections(found: Configuration, namespace: str) -> Callable[[Identity], Cluster]:
+def connections(server: Configuration, namespace: str) -> Callable[[Identity], Cluster]:
     """Return what makes connections to the cluster that the server is in.
 
     Args:
-        found: Address of the API server, and the server's own credentials if it impersonates.
+        server: Address of the API server, and the server's own credentials if it impersonates.
         namespace: Namespace of viewers who have chosen none and may not see all.
     """
 
     def connection(identity: Identity) -> Cluster:
-        made = found
+        made = server
         if identity.token:
-            made = Configuration(host=found.host)
-            made.ssl_ca_cert = found.ssl_ca_cert
+            made = Configuration(host=server.host)
+            made.ssl_ca_cert = server.ssl_ca_cert
             made.api_key = {"authorization": f"Bearer {identity.token}"}
         made.retries = False
         where = identity.namespace or namespace

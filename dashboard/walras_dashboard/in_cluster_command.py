@@ -98,8 +98,8 @@ def main(
     from walras_dashboard.serving import bound, serve
 
     identities = _identities(proxy_secret_file, user_header, groups_header)
-    found = _configuration(ca_file, impersonates=proxy_secret_file is not None)
-    viewers = ClusterViewers(identities, connections(found, namespace))
+    configuration = _configuration(ca_file, impersonates=proxy_secret_file is not None)
+    viewers = ClusterViewers(identities, connections(configuration, namespace))
     app = make_app(viewers, [Middleware(NamespaceGate)], logs)
     with bound(listen, port) as on, ExitStack() as opened:
         probes = None if probe_port is None else opened.enter_context(bound(listen, probe_port))
@@ -136,8 +136,8 @@ def _configuration(ca_file: Path, *, impersonates: bool) -> Configuration:
             "this is not a pod of a cluster (KUBERNETES_SERVICE_HOST is not set); on a machine of "
             "your own, use walras dashboard"
         )
-    found = Configuration(host=f"https://{f'[{host}]' if ':' in host else host}:{port}")
+    configuration = Configuration(host=f"https://{f'[{host}]' if ':' in host else host}:{port}")
     if not ca_file.is_file():
         raise BadInput(f"{ca_file}: does not exist; name the certificate authority by --ca-file")
-    found.ssl_ca_cert = str(ca_file)
-    return found
+    configuration.ssl_ca_cert = str(ca_file)
+    return configuration

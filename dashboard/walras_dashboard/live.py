@@ -81,10 +81,10 @@ _MAIN = frozenset({"entitlements", "jobs", "allocations", "nodes"})
 
 def _profile(document: Document) -> SpeedupProfile | None:
     try:
-        found = parse_object(document)
+        profile = parse_object(document)
     except ResourceError:
         return None
-    return found if isinstance(found, SpeedupProfile) else None
+    return profile if isinstance(profile, SpeedupProfile) else None
 
 
 _READ: dict[str, Callable[[Document], Any]] = {
@@ -276,12 +276,12 @@ class Live:
 
     def replace(self, name: str, documents: Sequence[Document], namespace: str) -> None:
         """Take all objects of a kind."""
-        found = {_key(each): self._shared.read(name, each) for each in documents}
+        objects = {_key(each): self._shared.read(name, each) for each in documents}
         with self._lock:
             before = self._objects[name]
             self._objects[name] = {
                 key: before[key] if before.get(key) == each else each
-                for key, each in found.items()
+                for key, each in objects.items()
                 if each is not None
             }
             if name == "jobs":
@@ -291,7 +291,7 @@ class Live:
                     self._note_moves(before.get(key), each)
             self._withheld.pop(name, None)
             self._hidden.discard(name)
-        self._heard(name)
+        self._noted(name)
 
     def change(self, name: str, document: Document, *, deleted: bool) -> None:
         """Take an object that was added, modified or deleted."""
@@ -307,7 +307,7 @@ class Live:
                 objects[key] = read
             if name == "allocations":
                 self._note_moves(before, objects.get(key))
-        self._heard(name)
+        self._noted(name)
 
     def refuse(self, name: str, right: str, *, nothing: bool) -> None:
         """Take note of a right that is missing, and whether nothing can be seen without it."""
@@ -315,7 +315,7 @@ class Live:
             self._withheld[name] = right
             if nothing:
                 self._hidden.add(name)
-        self._heard(name)
+        self._noted(name)
 
     def report(self, name: str, problem: ApiError | None) -> None:
         """Take note that the API server cannot be asked, or can again."""
@@ -329,12 +329,12 @@ class Live:
             if self._state is None and problem is not None:
                 self._ready.set()  # the viewer is told at once
         if lost != before:
-            self._tell()
+            self._notify()
 
     def _lost(self) -> str:
         return next((str(each) for each in list(self._problems.values())), "")
 
-    def _heard(self, name: str) -> None:
+    def _noted(self, name: str) -> None:
         self._known.add(name)
         if name == "market":
             self._market_known.set()
@@ -352,7 +352,7 @@ class Live:
     # Threads.
 
     def _collect(self) -> None:
-        """Make a state of what was heard, again and again."""
+        """Make a state of what was received, again and again."""
         every = {each.name for each in self._feeds}
         while not self._stopping.is_set():
             self._changed.wait()
@@ -362,7 +362,7 @@ class Live:
             with self._lock:
                 self._state = self._made(1 if self._state is None else self._state.revision + 1)
             self._ready.set()
-            self._tell()
+            self._notify()
             self._stopping.wait(PAUSE)
 
     def _made(self, revision: int) -> MarketState:
@@ -387,7 +387,7 @@ class Live:
             moved=dict(self._moved),
         )
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._lock:
             listeners, lost = list(self._listeners.values()), self._lost()
         for receive in listeners:
@@ -414,27 +414,27 @@ class Live:
         status = MarketStatus() if market is None else market.status
         right = None
         try:
-            found = leases_of(self._cluster, status)
+            leases = leases_of(self._cluster, status)
         except ApiError as error:
             if error.reason != "forbidden":
                 raise
-            found = Leases()
+            leases = Leases()
             right = f"list {LEASES.resource} in namespace {operator_namespace(status)}"
         with self._lock:
             changed = right != self._withheld.pop("leases", None)
             if right is not None:
                 self._withheld["leases"] = right
-        if changed or _who(found) != _who(self._leases):
-            self._leases = found
+        if changed or _who(leases) != _who(self._leases):
+            self._leases = leases
             self._changed.set()
 
     def _look_at_use(self) -> None:
         """See what pods and nodes use, again and again."""
         while not self._stopping.is_set():
             with suppress(ApiError):  # feeds report it
-                found = use_of(self._cluster, self._namespace)
-                if found != self._use:
-                    self._use = found
+                use = use_of(self._cluster, self._namespace)
+                if use != self._use:
+                    self._use = use
                     self._changed.set()
             self._stopping.wait(USE_SECONDS)
 
@@ -450,14 +450,16 @@ class Live:
                     continue
                 jobs = list(self._objects["jobs"].values())
             names = {str(job.spec.get("entitlement", "")) for job in jobs} - {""}
-            found = []
+            documents = []
             for name in sorted(names):
                 with suppress(ApiError):  # forbidden or deleted: not this user's to see
-                    found.append(self._cluster.get(ENTITLEMENTS.path(name=quote(name, safe=""))))
-            self._take_own(found)
+                    documents.append(
+                        self._cluster.get(ENTITLEMENTS.path(name=quote(name, safe="")))
+                    )
+            self._take_own(documents)
 
-    def _take_own(self, found: Sequence[Document]) -> None:
-        read = {_key(each): self._shared.read("entitlements", each) for each in found}
+    def _take_own(self, documents: Sequence[Document]) -> None:
+        read = {_key(each): self._shared.read("entitlements", each) for each in documents}
         with self._lock:
             if "entitlements" in self._withheld and read != self._objects["entitlements"]:
                 self._objects["entitlements"] = read

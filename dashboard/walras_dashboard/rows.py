@@ -114,12 +114,12 @@ def loans_of(
         credits_ = facts.entitlements[lender].status.credits
         for loan in () if credits_ is None else credits_.lent:
             memory[lender, loan.entitlement or ""] = float(loan.memory)
-    found = [
+    loans = [
         Lending(lender=lender, borrower=borrower, cores=cores.get(key), memory=memory.get(key))
         for key in {**cores, **memory}
         for lender, borrower in (key,)
     ]
     return sorted(
-        found,
+        loans,
         key=lambda each: (-(each.cores or 0.0), -(each.memory or 0.0), each.lender, each.borrower),
     )

@@ -80,7 +80,7 @@ class Ownership:
 
     def pools(self) -> list[Pool]:
         """Return the CPUs that several pods share, those of the same pods together."""
-        found: dict[tuple[tuple[str, str], ...], list[int]] = {}
+        cpus_of_pods: dict[tuple[tuple[str, str], ...], list[int]] = {}
         named: dict[tuple[str, str], Owner] = {}
         for cpu in sorted(self._of):
             owners = self._of[cpu]
@@ -88,8 +88,8 @@ class Ownership:
                 continue
             named.update({(each.namespace, each.pod): each for each in owners})
             key = tuple(sorted((each.namespace, each.pod) for each in owners))
-            found.setdefault(key, []).append(cpu)
-        return [_pool(cpus, (named[each] for each in key)) for key, cpus in found.items()]
+            cpus_of_pods.setdefault(key, []).append(cpu)
+        return [_pool(cpus, (named[each] for each in key)) for key, cpus in cpus_of_pods.items()]
 
 
 def _pool(cpus: Iterable[int], owners: Iterable[Owner]) -> Pool:

@@ -49,6 +49,7 @@ from walras_view.explain.pools import explain_predictions
 from walras_view.explain.short_pods import short_pods
 from walras_view.explain.user import explain_user, with_all_below
 from walras_view.facts import RIGHT_TO_ENTITLEMENTS
+from walras_view.figures import total
 from walras_view.notes import EPOCHS, headline_of, remarks_of, waiting_in_queues, warnings_of
 from walras_view.rows.jobs import JobRow, job_row
 from walras_view.rows.nodes import node_row, prices_of
@@ -279,7 +280,7 @@ class Views:
     @cached_property
     def _totals(self) -> Totals:
         rows = self.node_rows
-        cores, sold = _sum(row.cores for row in rows), _sum(row.sold for row in rows)
+        cores, sold = total(row.cores for row in rows), total(row.sold for row in rows)
         memory = (memory_for_pods(self.facts, row.name) for row in rows)
         return Totals(
             nodes=len(rows),
@@ -289,8 +290,8 @@ class Views:
             cores=cores,
             sold=sold,
             free=None if cores is None else max(cores - (sold or 0.0), 0.0),
-            memory=_sum(memory),
-            memory_granted=_sum(row.memory for row in rows),
+            memory=total(memory),
+            memory_granted=total(row.memory for row in rows),
         )
 
     def jobs(self, query: JobQuery) -> JobPage:
@@ -313,22 +314,24 @@ class Views:
         job = facts.jobs.get(key)
         if job is None:
             return None
-        found, row = explain_job(facts, job), job_row(facts, job)
+        explanation, row = explain_job(facts, job), job_row(facts, job)
         profile = job.status.profile
         named = job.spec.get("profile") or job.spec.get("program") or name
         used = named if profile is None or profile.name is None else profile.name
         return JobDetail(
             row=row,
-            explanation=found,
-            weights_text=None if found.weights is None else auction_weights(found.weights),
-            one_more_texts=["; ".join(one_more_sentences(each)) for each in found.one_more],
+            explanation=explanation,
+            weights_text=None
+            if explanation.weights is None
+            else auction_weights(explanation.weights),
+            one_more_texts=["; ".join(one_more_sentences(each)) for each in explanation.one_more],
             curve=curve_of(
-                found.parallel_fraction,
+                explanation.parallel_fraction,
                 float(job.spec.get("work", 1)),
-                [pod.held for pod in found.pods if pod.held is not None],
+                [pod.held for pod in explanation.pods if pod.held is not None],
                 self.state.profiles.get((namespace, str(used))),
             ),
-            logs=[address(logs, namespace, pod.name) for pod in found.pods] if logs else [],
+            logs=[address(logs, namespace, pod.name) for pod in explanation.pods] if logs else [],
             notes=self.notes,
         )
 
@@ -337,25 +340,25 @@ class Views:
         facts = self.facts
         if name not in facts.entitlements:
             return None
-        found = explain_user(facts, name, self.user_rows, self.job_rows)
+        explanation = explain_user(facts, name, self.user_rows, self.job_rows)
         partners = self.partners
         mine = () if partners is None else partners.get(name, ())
         return UserDetail(
-            row=user_summary(facts, found.user, self._traded(name)),
+            row=user_summary(facts, explanation.user, self._traded(name)),
             children=sorted(
                 each
                 for each, child in facts.entitlements.items()
                 if child.spec.get("parent") == name
             ),
-            jobs=found.jobs,
+            jobs=explanation.jobs,
             account=[
                 Obligation(of=of, owed=owed, effect=effect)
-                for of, owed, effect in account_rows(found)
+                for of, owed, effect in account_rows(explanation)
             ],
-            quantum=found.quantum,
-            lending=self._loans_of(name, mine, found.quantum),
-            text=user_sentences(found),
-            faults=found.faults,
+            quantum=explanation.quantum,
+            lending=self._loans_of(name, mine, explanation.quantum),
+            text=user_sentences(explanation),
+            faults=explanation.faults,
             notes=self.notes,
         )
 
@@ -382,32 +385,32 @@ class Views:
         facts = self.facts
         if not self.has_node(name):
             return None
-        found = explain_node(facts, name, pods)
+        explanation = explain_node(facts, name, pods)
         allocation = facts.allocations.get(name)
-        owners = self._owners(name, found.holders)
+        owners = self._owners(name, explanation.holders)
         placed = None if allocation is None else Ownership(allocation.status, owners)
         return NodeDetail(
-            row=node_summary(facts, found.node, self._starving[name]),
+            row=node_summary(facts, explanation.node, self._starving[name]),
             topology=None if placed is None else placed.topology(),
             pools=[] if placed is None else placed.pools(),
-            grants=self._grants(name, found.holders),
+            grants=self._grants(name, explanation.holders),
             moved=self.state.moved.get(name, ()),
-            supply=found.supply,
-            faults=found.faults,
+            supply=explanation.supply,
+            faults=explanation.faults,
             notes=self.notes,
         )
 
     def _owners(self, node: str, holders: Iterable[Holder]) -> dict[str, Owner]:
         """Return pods with a grant by UID."""
         known = {(each.namespace, each.pod): each for each in holders}
-        found = {}
+        owners = {}
         for grant in self.facts.allocations[node].spec.get("grants") or () if known else ():
             holder = known.get((grant.get("namespace", "default"), grant["name"]))
             if holder is not None:
-                found[str(grant.get("podUID"))] = Owner(
+                owners[str(grant.get("podUID"))] = Owner(
                     namespace=holder.namespace, pod=holder.pod, job=holder.job, user=holder.user
                 )
-        return found
+        return owners
 
     def _grants(self, node: str, holders: Iterable[Holder]) -> list[NodeGrant]:
         allocation, used = self.facts.allocations.get(node), self.facts.use.pods or {}
@@ -445,8 +448,3 @@ def _known(given: object, default: str) -> str:
 
 def _bytes(text: str | None) -> float | None:
     return float(text) if text is not None and text.isdecimal() else None
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
-    return float(sum(known)) if known else None

@@ -352,14 +352,14 @@ def _division(cleared: Cleared, moved: frozenset[tuple[str, str, str]]) -> Divid
 
 def documents(objects: Objects, changes: WhatIf) -> str:
     """Return the changes as YAML that ``kubectl apply`` accepts: whole specs, as it needs them."""
-    found: list[dict[str, Any]] = []
+    made: list[dict[str, Any]] = []
     if changes.mechanism is not None:
         rules = _rules(objects.rules, changes.mechanism)
-        found.append(_document("Market", MARKET_NAME, "", rules))
+        made.append(_document("Market", MARKET_NAME, "", rules))
     for each in objects.entitlements:
         if each.metadata.name in changes.shares:
             changed = _with_shares(each, changes.shares)
-            found.append(_document("Entitlement", each.metadata.name, "", changed.spec))
+            made.append(_document("Entitlement", each.metadata.name, "", changed.spec))
     for job in objects.jobs:
         if (
             job.is_automatic
@@ -367,8 +367,8 @@ def documents(objects: Objects, changes: WhatIf) -> str:
         ):
             continue
         spec = _with_fraction(job, changes.fractions).spec
-        found.append(_document("MarketJob", job.metadata.name, job.metadata.namespace, spec))
-    return yaml.safe_dump_all(found, sort_keys=False, allow_unicode=True) if found else ""
+        made.append(_document("MarketJob", job.metadata.name, job.metadata.namespace, spec))
+    return yaml.safe_dump_all(made, sort_keys=False, allow_unicode=True) if made else ""
 
 
 def _document(kind: str, name: str, namespace: str, spec: Any) -> dict[str, Any]:

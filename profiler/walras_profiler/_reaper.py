@@ -102,11 +102,11 @@ def retry_until(done: Callable[[], bool]) -> bool:
 
 def kill_all(resources: RunResources) -> int:
     """Send SIGKILL to the processes of a run; return how many were still alive."""
-    found = set(cgroup_members(resources.cgroup)) | set(marked_or_in_session(resources))
-    found.discard(os.getpid())
-    for pid in found:
+    processes = set(cgroup_members(resources.cgroup)) | set(marked_or_in_session(resources))
+    processes.discard(os.getpid())
+    for pid in processes:
         kill_if(pid, lambda pid: belongs(pid, resources))
-    return len(found)
+    return len(processes)
 
 
 def kill_if(pid: int, is_meant: Callable[[int], bool]) -> None:

@@ -58,58 +58,58 @@ def settings(kubeconfig: str | None) -> Configuration:
     Raises:
         ApiError: The file or the ServiceAccount's token is missing or invalid.
     """
-    found = Configuration()
+    configuration = Configuration()
     try:
         if kubeconfig:
-            load_kube_config(config_file=kubeconfig, client_configuration=found)
+            load_kube_config(config_file=kubeconfig, client_configuration=configuration)
         else:
-            load_incluster_config(client_configuration=found)
+            load_incluster_config(client_configuration=configuration)
     except (ConfigException, OSError, YAMLError, ValueError) as error:
         where = kubeconfig or "this is not a pod with a ServiceAccount's token"
         raise ApiError(
             f"{where}: {error}; give the API server by --kubeconfig or KUBECONFIG", "error"
         ) from error
-    found.retries = False  # callers retry, and report it
-    return found
+    configuration.retries = False  # callers retry, and report it
+    return configuration
 
 
 class Api:
     """A client of the API server.
 
     Args:
-        found: Address and credentials (`settings`).
+        configuration: Address and credentials (`settings`).
         program: Name of the program, sent as User-Agent for the API server's audit log.
         connections: Maximum number of connections that are kept open.
         headers: Headers of every request, such as those of impersonation; names may be repeated.
 
     Attributes:
-        found: Address and credentials.
+        configuration: Address and credentials.
     """
 
     def __init__(
         self,
-        found: Configuration,
+        configuration: Configuration,
         program: str,
         connections: int = 4,
         headers: Sequence[tuple[str, str]] = (),
     ) -> None:
-        self.found = found
-        found.connection_pool_maxsize = connections
-        self._client = ApiClient(found)
+        self.configuration = configuration
+        configuration.connection_pool_maxsize = connections
+        self._client = ApiClient(configuration)
         self._program, self._headers = program, tuple(headers)
-        self._told: tuple[float, float] | None = None
+        self._server_time: tuple[float, float] | None = None
 
     @property
     def host(self) -> str:
         """URL of the API server."""
-        return str(self.found.host)
+        return str(self.configuration.host)
 
     def server_time(self) -> float | None:
         """Return the API server's time in seconds since 1970, as far as it has said; else None."""
-        if self._told is None:
+        if self._server_time is None:
             return None
-        date, heard = self._told
-        return date + time.monotonic() - heard
+        date, received = self._server_time
+        return date + time.monotonic() - received
 
     def ahead(self) -> float:
         """Return by how many seconds this machine's clock is ahead of the API server's; or 0."""
@@ -143,10 +143,10 @@ class Api:
         """
         headers = {"Accept": accept, **({} if body is None else {"Content-Type": content_type})}
         with explained(self.host, method, path):
-            found = json.loads(self._sent(method, path, headers, timeout, query, body).data)
-            if not isinstance(found, dict):
-                raise TypeError(f"the response is a {type(found).__name__}")
-            return found
+            answer = json.loads(self._sent(method, path, headers, timeout, query, body).data)
+            if not isinstance(answer, dict):
+                raise TypeError(f"the response is a {type(answer).__name__}")
+            return answer
 
     def find(self, path: str, timeout: float = PATIENCE) -> Document | None:
         """Return an object; None if it does not exist.
@@ -232,7 +232,7 @@ class Api:
         answer = self._client.call_api(method, url, sent, body, _request_timeout=timeout)
         with suppress(TypeError, ValueError):  # there is none, or it is malformed
             date = parsedate_to_datetime(answer.getheader("Date"))
-            self._told = date.timestamp(), time.monotonic()
+            self._server_time = date.timestamp(), time.monotonic()
         if not 200 <= answer.status < 300:
             text, wait = said(answer.status, answer.read()), answer.getheader("Retry-After")
             raise refusal(self.host, method, path, answer.status, text, wait)

@@ -105,10 +105,10 @@ class AccessReview:
         return status
 
     def _review(self, token: str, path: str) -> HTTPStatus:
-        found = self._created("authentication", "TokenReview", {"token": token})
-        if not found.get("authenticated"):
+        review = self._created("authentication", "TokenReview", {"token": token})
+        if not review.get("authenticated"):
             return HTTPStatus.UNAUTHORIZED
-        user: dict[str, Any] = found.get("user") or {}
+        user: dict[str, Any] = review.get("user") or {}
         asked = {
             "user": user.get("username", ""),
             "uid": user.get("uid", ""),
@@ -116,8 +116,8 @@ class AccessReview:
             "extra": user.get("extra", {}),
             "nonResourceAttributes": {"path": path, "verb": "get"},
         }
-        found = self._created("authorization", "SubjectAccessReview", asked)
-        return HTTPStatus.OK if found.get("allowed") else HTTPStatus.FORBIDDEN
+        review = self._created("authorization", "SubjectAccessReview", asked)
+        return HTTPStatus.OK if review.get("allowed") else HTTPStatus.FORBIDDEN
 
     def _created(self, group: str, kind: str, spec: Document) -> Document:
         """Create a review, and return its status."""

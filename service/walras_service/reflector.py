@@ -264,7 +264,7 @@ class Reflector:
             }
             for item in page["items"] or ():
                 gone.discard(item["metadata"]["uid"])
-                self._tell({**head, **item})  # items of built-in kinds have no type
+                self._pass_on({**head, **item})  # items of built-in kinds have no type
             self.active = time.monotonic()
             return page["metadata"]["resourceVersion"], page["metadata"].get("continue") or ""
 
@@ -307,7 +307,7 @@ class Reflector:
             raise refusal(self._api.host, "GET", self._path, code or 500, str(message))
         version = document["metadata"]["resourceVersion"]
         if event["type"] != "BOOKMARK":
-            self._tell(document, deleted=event["type"] == "DELETED")
+            self._pass_on(document, deleted=event["type"] == "DELETED")
         self._version, self._failures = version, 0
         self._confirm(time.monotonic())
 
@@ -335,7 +335,7 @@ class Reflector:
             except ReadTimeoutError as error:
                 raise _SilenceError(str(error)) from error
 
-    def _tell(self, document: Document, *, deleted: bool = False) -> None:
+    def _pass_on(self, document: Document, *, deleted: bool = False) -> None:
         with self._lock:
             if not self._interrupted:
                 self._follower.receive(document, deleted=deleted)

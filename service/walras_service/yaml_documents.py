@@ -34,8 +34,10 @@ def documents_in(text: str | bytes) -> list[Any]:
         YamlError: It is not YAML, a key is used twice, a plain text has a no-break space, or
             aliases stand for too much.
     """
-    found: list[Any] = _bounded(text, lambda each: list(yaml.load_all(text, Loader=each)), _STRICT)
-    return found
+    documents: list[Any] = _bounded(
+        text, lambda each: list(yaml.load_all(text, Loader=each)), _STRICT
+    )
+    return documents
 
 
 def first_document(text: str | bytes) -> Any:
@@ -66,10 +68,10 @@ def line_of(text: str, place: Sequence[int | str]) -> int:
     for part in rest:
         entries = node.value if isinstance(node, yaml.SequenceNode | yaml.MappingNode) else []
         if isinstance(node, yaml.MappingNode):
-            found = [(key, value) for key, value in entries if key.value == part]
+            matches = [(key, value) for key, value in entries if key.value == part]
         else:
-            found = [(each, each) for number, each in enumerate(entries) if number == part]
-        for key, value in found:
+            matches = [(each, each) for number, each in enumerate(entries) if number == part]
+        for key, value in matches:
             line, node = key.start_mark.line, value
     return int(line) + 1
 
@@ -79,19 +81,19 @@ def _bounded(text: str | bytes, load: Any, loaders: tuple[Any, Any]) -> Any:
     fast, exact = loaders
     try:
         try:
-            found = load(fast)
+            parsed = load(fast)
         except yaml.YAMLError:
-            found = load(exact)
+            parsed = load(exact)
     except yaml.YAMLError as error:
         raise YamlError(_where(error, text)) from None
     except (ValueError, RecursionError) as error:  # digits or a nesting without limits
         raise YamlError(f"cannot be used: {error}; correct the YAML") from None
-    if _count(found, {}) > MOST_EXPANSION * (len(text) + 1):
+    if _count(parsed, {}) > MOST_EXPANSION * (len(text) + 1):
         raise YamlError(
             f"cannot be used: its aliases stand for more than {MOST_EXPANSION} times the file; "
             f"correct the YAML"
         )
-    return found
+    return parsed
 
 
 def _where(error: yaml.YAMLError, text: str | bytes) -> str:
@@ -174,8 +176,8 @@ def _loader(base: Any, *, strict: bool) -> Any:
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and not key.tag.endswith(":merge"):
                 key.tag = "tag:yaml.org,2002:str"
-        found: dict[Any, Any] = base.construct_mapping(loader, node, deep)
-        return found
+        values: dict[Any, Any] = base.construct_mapping(loader, node, deep)
+        return values
 
     derived: Any = type(f"Kubernetes{base.__name__}", (base,), {"construct_mapping": mapping})
     for tag in ("float", "timestamp", "value"):

@@ -40,7 +40,7 @@ class Scene:
         self._lost: set[str] = set()
         self._silent: set[str] = set()
         self.cluster = LargeCluster(KUBECONFIG, *COUNTS)
-        self.agents = SimulatedAgents(self.cluster.api.found)
+        self.agents = SimulatedAgents(self.cluster.api.configuration)
         self.operator: ScaledOperator | None = None
 
     def begin(self) -> None:

@@ -138,7 +138,7 @@ class OperatorCluster:
         headers: dict[str, str] = {}
         client = self.api._client
         client.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
-        answer: Any = client.call_api(method, f"{self.api.found.host}{path}", headers)
+        answer: Any = client.call_api(method, f"{self.api.configuration.host}{path}", headers)
         text: str = answer.read().decode()
         return text
 

@@ -94,10 +94,10 @@ def _alive(lease: Document, now: datetime) -> bool:
 def _renewed(lease: Document) -> datetime | None:
     text = (lease.get("spec") or {}).get("renewTime")
     try:
-        found = datetime.fromisoformat(str(text)) if text else None
+        time = datetime.fromisoformat(str(text)) if text else None
     except ValueError:
         return None
-    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
 
 
 class Used(NamedTuple):
@@ -220,8 +220,8 @@ class Facts:
 def node_of(document: Document) -> NodeObject | None:
     """Read a node; one that cannot be understood is as good as absent, to the operator too."""
     try:
-        found: Any = parse_object(document)
+        parsed: Any = parse_object(document)
     except ResourceError:
         return None
-    node: NodeObject = found
+    node: NodeObject = parsed
     return node

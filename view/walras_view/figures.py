@@ -89,8 +89,8 @@ def used_by_job(facts: Facts, job: ApiObject[MarketJobStatus]) -> tuple[float | 
         for pod in job.status.pods
     )
     names = [(job.namespace, pod.name) for pod in job.status.pods]
-    found = [measured[name].memory for name in names if name in measured]
-    return cores, sum(found) if found else None
+    memory = [measured[name].memory for name in names if name in measured]
+    return cores, sum(memory) if memory else None
 
 
 def used_by_pod(facts: Facts, namespace: str, name: str, node: str, uid: str) -> float | None:

@@ -81,14 +81,14 @@ def facts_of(
         for each, question in questions.items():
             if each in wanted or (each == "market" and "leases" in wanted):
                 answers[each] = pool.submit(question)
-    found = {name: answer.result() for name, answer in answers.items()}
-    main = [found[each] for each in _MAIN if each in found]
+    results = {name: answer.result() for name, answer in answers.items()}
+    main = [results[each] for each in _MAIN if each in results]
     if main and all(each is None for each in main):
         raise Failure(
             f"{cluster.host}: you have no right to {', '.join(asking.withheld)}; ask an "
             f"administrator of the cluster for a role with these rights"
         )
-    known = {name: answer for name, answer in found.items() if answer is not None}
+    known = {name: answer for name, answer in results.items() if answer is not None}
     return Facts(cluster.now, asking.namespace, withheld=tuple(sorted(asking.withheld)), **known)
 
 
@@ -103,12 +103,12 @@ class _Asking:
         self._cluster, self._selectors, self._entitlement = cluster, selectors, entitlement
 
     def entitlements(self) -> dict[str, ApiObject[EntitlementStatus]] | None:
-        found = self._list(ENTITLEMENTS, self._selectors.get("entitlements", ""))
-        if found is None:
-            found = self._own_entitlements()
-        if found is None:
+        documents = self._list(ENTITLEMENTS, self._selectors.get("entitlements", ""))
+        if documents is None:
+            documents = self._own_entitlements()
+        if documents is None:
             return None
-        read = (ApiObject.read(each, EntitlementStatus) for each in found)
+        read = (ApiObject.read(each, EntitlementStatus) for each in documents)
         return {each.name: each for each in read}
 
     def _own_entitlements(self) -> list[Document] | None:
@@ -121,36 +121,36 @@ class _Asking:
         with suppress(ApiError):  # whatever prevents this is reported with the jobs themselves
             jobs = self._cluster.every(JOBS, self.namespace or self._cluster.namespace)
             names.update(str((job.get("spec") or {}).get("entitlement", "")) for job in jobs)
-        found = []
+        documents = []
         for name in sorted(names - {""}):
             with suppress(ApiError):  # forbidden or deleted: not this user's to see
-                found.append(self._cluster.get(ENTITLEMENTS.path(name=quote(name, safe=""))))
-        return found or None
+                documents.append(self._cluster.get(ENTITLEMENTS.path(name=quote(name, safe=""))))
+        return documents or None
 
     def jobs(self) -> dict[tuple[str, str], ApiObject[MarketJobStatus]] | None:
         labels = self._selectors.get("jobs", "")
-        found = self._list(JOBS, labels, self.namespace)
-        if found is None and not self.namespace:
+        documents = self._list(JOBS, labels, self.namespace)
+        if documents is None and not self.namespace:
             # Most users may list their own namespace only, which is what they want to see.
             self.namespace = self._cluster.namespace
-            found = self._list(JOBS, labels, self.namespace)
-        if found is None:
+            documents = self._list(JOBS, labels, self.namespace)
+        if documents is None:
             return None
-        read = (ApiObject.read(each, MarketJobStatus) for each in found)
+        read = (ApiObject.read(each, MarketJobStatus) for each in documents)
         return {(each.namespace, each.name): each for each in read}
 
     def allocations(self) -> dict[str, ApiObject[NodeAllocationStatus]] | None:
-        found = self._list(NODE_ALLOCATIONS)
-        if found is None:
+        documents = self._list(NODE_ALLOCATIONS)
+        if documents is None:
             return None
-        read = (ApiObject.read(each, NodeAllocationStatus) for each in found)
+        read = (ApiObject.read(each, NodeAllocationStatus) for each in documents)
         return {each.name: each for each in read}
 
     def nodes(self) -> dict[str, NodeObject] | None:
-        found = self._list(NODES, self._selectors.get("nodes", ""))
-        if found is None:
+        documents = self._list(NODES, self._selectors.get("nodes", ""))
+        if documents is None:
             return None
-        read = filter(None, map(node_of, found))
+        read = filter(None, map(node_of, documents))
         return {each.metadata.name: each for each in read}
 
     def market(self) -> ApiObject[MarketStatus] | None:

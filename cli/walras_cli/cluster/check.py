@@ -102,9 +102,9 @@ def check(*, target: Target, form: Form) -> None:
 
     with connected(target, cluster_of) as cluster:
         seen = seen_of(cluster, "" if target.everywhere else cluster.namespace)
-    found = tuple(findings(seen))
-    show(CheckPage(found, tuple(seen.withheld)), form)
-    if any(each.level == "error" for each in found):
+    problems = tuple(findings(seen))
+    show(CheckPage(problems, tuple(seen.withheld)), form)
+    if any(each.level == "error" for each in problems):
         raise SystemExit(ERRORS_FOUND)
 
 
@@ -112,7 +112,7 @@ def check(*, target: Target, form: Form) -> None:
 class CheckPage:
     """The output of ``walras check``."""
 
-    found: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
     withheld: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class CheckPage:
         from walras_view.documents import plain
 
         return {
-            "findings": [plain(each) for each in self.found],
+            "findings": [plain(each) for each in self.findings],
             "withheld": list(self.withheld),
         }
 
@@ -128,7 +128,7 @@ class CheckPage:
         """Return it for people, part by part."""
         from rich.text import Text
 
-        lines = [f"{each.level}: {each.object}: {each.message}" for each in self.found]
+        lines = [f"{each.level}: {each.object}: {each.message}" for each in self.findings]
         if not lines:
             lines.append("found nothing that works against the market")
         if self.withheld:
@@ -192,24 +192,24 @@ def seen_of(cluster: Cluster, namespace: str) -> Seen:
             "autoscalers": pool.submit(every, scaling, namespace),
             "recommenders": pool.submit(every, vertical, namespace),
         }
-        found = {name: answer.result() for name, answer in asked.items()}
+        objects = {name: answer.result() for name, answer in asked.items()}
     if namespace:
-        found["namespaces"] = [
+        objects["namespaces"] = [
             each
-            for each in found["namespaces"]
-            if each["metadata"]["name"] in {namespace, _operator_namespace(found["markets"])}
+            for each in objects["namespaces"]
+            if each["metadata"]["name"] in {namespace, _operator_namespace(objects["markets"])}
         ]
-    return Seen(**found, withheld=sorted(withheld))
+    return Seen(**objects, withheld=sorted(withheld))
 
 
 def findings(seen: Seen) -> Iterator[Finding]:
     """Yield all that works against the market, errors first (pure)."""
-    found = [
+    problems = [
         finding
         for check_of in (_agents, _nodes, _namespaces, _autoscalers, _recommenders, _requests)
         for finding in check_of(seen)
     ]
-    yield from sorted(found, key=lambda each: (each.level, each.object, each.message))
+    yield from sorted(problems, key=lambda each: (each.level, each.object, each.message))
 
 
 def _agents(seen: Seen) -> Iterator[Finding]:
@@ -365,12 +365,12 @@ def _cpus_of_core(seen: Seen) -> dict[str, float]:
     for each in seen.markets:
         if each["metadata"]["name"] == MARKET_NAME:
             unit = ((each.get("spec") or {}).get("cores") or {}).get("unit", unit)
-    found = {}
+    cpus = {}
     for each in seen.allocations:
         reported = reported_processors(each.get("status"))
         if unit == "core" and reported is not None:
-            found[each["metadata"]["name"]] = reported.threads / reported.cores
-    return found
+            cpus[each["metadata"]["name"]] = reported.threads / reported.cores
+    return cpus
 
 
 def _workloads(seen: Seen) -> dict[tuple[str, str, str], Document]:
@@ -383,8 +383,8 @@ def _workloads(seen: Seen) -> dict[tuple[str, str, str], Document]:
 
 
 def _target(reference: Mapping[str, Any] | None) -> tuple[str, str]:
-    found = reference or {}
-    return str(found.get("kind")), str(found.get("name"))
+    target = reference or {}
+    return str(target.get("kind")), str(target.get("name"))
 
 
 def _is_cpu_utilization(metric: Mapping[str, Any]) -> bool:

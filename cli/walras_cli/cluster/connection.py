@@ -43,7 +43,7 @@ class Cluster:
     """Requests that read. It may be used by several threads at once.
 
     Args:
-        found: Address and credentials of the API server.
+        configuration: Address and credentials of the API server.
         namespace: Default namespace of requests.
         headers: Headers of every request, such as those of impersonation.
         connections: Maximum number of connections that are kept open.
@@ -55,7 +55,7 @@ class Cluster:
 
     def __init__(
         self,
-        found: Configuration,
+        configuration: Configuration,
         namespace: str,
         headers: Sequence[tuple[str, str]] = (),
         connections: int = CONNECTIONS,
@@ -64,7 +64,7 @@ class Cluster:
         self.now = datetime.now(UTC)
         from walras_service.api import Api  # a third of a second, which many commands never need
 
-        self.api = Api(found, "walras", connections, headers)
+        self.api = Api(configuration, "walras", connections, headers)
 
     @property
     def host(self) -> str:
@@ -79,9 +79,9 @@ class Cluster:
         """
         answer = self.api.opened(path, timeout=PATIENCE, query=query)
         with closing(answer), explained(self.host, "GET", path):
-            found: Document = json.loads(answer.data)
+            document: Document = json.loads(answer.data)
         self._set_clock(answer.headers.get("Date"))
-        return found
+        return document
 
     def every(self, kind: Kind, namespace: str = "", **selectors: str) -> Iterator[Document]:
         """Yield all objects of a kind, as a watch or kubectl would show them.
@@ -142,14 +142,14 @@ def connect(target: Target, connections: int = CONNECTIONS) -> Cluster:
         return _in_pod(target, connections)
     if not known:
         raise BadInput(f"{file}: the kubeconfig does not exist; set --kubeconfig or KUBECONFIG")
-    found = Configuration()
+    configuration = Configuration()
     try:
         namespace = _namespace_of_context(file, target.context)
-        load_kube_config(file, target.context, client_configuration=found)
+        load_kube_config(file, target.context, client_configuration=configuration)
     except (ConfigException, OSError, YAMLError, ValueError, TypeError) as error:
         why = " ".join(str(error).removeprefix("Invalid kube-config file. ").split())
         raise BadInput(f"{file}: the kubeconfig is invalid: {why}; correct it") from error
-    return _cluster(found, target.namespace or namespace, connections)
+    return _cluster(configuration, target.namespace or namespace, connections)
 
 
 def _namespace_of_context(file: str, wanted: str | None) -> str:
@@ -168,20 +168,20 @@ def _in_pod(target: Target, connections: int) -> Cluster:
     from kubernetes.client import Configuration
     from kubernetes.config import ConfigException, load_incluster_config
 
-    found = Configuration()
+    configuration = Configuration()
     try:
-        load_incluster_config(client_configuration=found)
+        load_incluster_config(client_configuration=configuration)
         namespace = _OWN_NAMESPACE.read_text().strip()
     except (ConfigException, OSError) as error:
         raise Failure(
             f"this pod has no ServiceAccount token: {error}; mount one, or set --kubeconfig"
         ) from error
-    return _cluster(found, target.namespace or namespace, connections)
+    return _cluster(configuration, target.namespace or namespace, connections)
 
 
-def _cluster(found: Configuration, namespace: str, connections: int) -> Cluster:
-    found.retries = False  # a person sees the error sooner, and asks again
-    return Cluster(found, namespace, connections=connections)
+def _cluster(configuration: Configuration, namespace: str, connections: int) -> Cluster:
+    configuration.retries = False  # a person sees the error sooner, and asks again
+    return Cluster(configuration, namespace, connections=connections)
 
 
 def require_namespace(cluster: Cluster, namespace: str) -> None:

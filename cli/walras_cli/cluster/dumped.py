@@ -78,18 +78,18 @@ class DumpedCluster(Cluster):
         Raises:
             ApiError: The files have none of a kind whose absence would say something else.
         """
-        found = [
+        of_kind = [
             each
             for each in self._documents
             if _plural(each) == kind.plural and group_of(str(each.get("apiVersion"))) == kind.group
         ]
-        if not found and kind == LEASES:
+        if not of_kind and kind == LEASES:
             raise ApiError(f"{self._files}: contains no {kind.plural}", "forbidden")
-        if not found and kind not in OURS.values() and kind.group:
+        if not of_kind and kind not in OURS.values() and kind.group:
             raise ApiError(f"{self._files}: contains no {kind.plural}", "missing")
         labels = _requirements(selectors.get("labelSelector", ""))
         fields = _requirements(selectors.get("fieldSelector", ""))
-        for each in found:
+        for each in of_kind:
             if namespace and _name(each)[0] != namespace:
                 continue
             own = each["metadata"].get("labels") or {}
@@ -164,7 +164,7 @@ def _requirements(selector: str) -> list[tuple[str, str, str]]:
     Raises:
         BadInput: It is of another form.
     """
-    found = []
+    requirements = []
     for part in filter(None, selector.split(",")):
         key, comparison, value = part, "exists", ""
         for sign in ("!=", "==", "="):
@@ -177,8 +177,8 @@ def _requirements(selector: str) -> list[tuple[str, str, str]]:
                 key, comparison = part[1:], "absent"
         if not key.strip() or " " in key.strip():
             raise BadInput(f"-l {selector}: of files, write labels such as a=b,c!=d,e")
-        found.append((key.strip(), comparison, value.strip()))
-    return found
+        requirements.append((key.strip(), comparison, value.strip()))
+    return requirements
 
 
 def _holds(value: str | None, comparison: str, wanted: str) -> bool:

@@ -71,7 +71,7 @@ def documents_of_cluster(cluster: Cluster) -> list[dict[str, Any]]:
             ) from error
 
     with ThreadPoolExecutor(CONNECTIONS) as pool:
-        return [each for found in pool.map(ask, (*_NEEDED, *_OPTIONAL)) for each in found]
+        return [each for documents in pool.map(ask, (*_NEEDED, *_OPTIONAL)) for each in documents]
 
 
 def world_of(cluster: Cluster) -> World:

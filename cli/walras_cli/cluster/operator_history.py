@@ -86,14 +86,14 @@ class HistoryReader:
         slots = range(slot_of(first), slot_of(now) + 1)
         missing = [slot for slot in slots if slot not in self._complete]
         try:
-            found = self._get(namespace, [history_part(place_of(slot)) for slot in missing])
+            stored = self._get(namespace, [history_part(place_of(slot)) for slot in missing])
         except ApiError as error:
             if error.reason != "forbidden":
                 raise
             return History("none", step, notes=(_forbidden("history", namespace),))
         now = int(self._cluster.now.timestamp())  # as the answers say
         parts = dict(self._complete) | {
-            slot: _part(slot, each) for slot, each in zip(missing, found, strict=True)
+            slot: _part(slot, each) for slot, each in zip(missing, stored, strict=True)
         }
         self._complete = {
             slot: part
@@ -114,13 +114,13 @@ class HistoryReader:
         numbers = range(max(start // DAY, end // DAY - PLACES + 1), end // DAY + 1)
         namespace = self._place()
         try:
-            found = self._get(namespace, [accounts_part(number % PLACES) for number in numbers])
+            stored = self._get(namespace, [accounts_part(number % PLACES) for number in numbers])
         except ApiError as error:
             if error.reason != "forbidden":
                 raise
             return Accounts(notes=(_forbidden("accounts", namespace),), forbidden=True)
         days, notes = [], []
-        for number, part in zip(numbers, found, strict=True):
+        for number, part in zip(numbers, stored, strict=True):
             if part is None or part.start != number * DAY or USERS not in part.data:
                 continue
             try:
@@ -171,10 +171,10 @@ def _market_status(cluster: Cluster) -> MarketStatus:
         return MarketStatus()
 
 
-def _part(slot: int, found: StoredPart | None) -> Part | None:
-    if found is None or found.start != slot * SLOT:
+def _part(slot: int, stored: StoredPart | None) -> Part | None:
+    if stored is None or stored.start != slot * SLOT:
         return None  # of an earlier turn of the ring
-    return Part(slot, {kind: found.data[kind] for kind in KINDS if kind in found.data})
+    return Part(slot, {kind: stored.data[kind] for kind in KINDS if kind in stored.data})
 
 
 def _forbidden(what: str, namespace: str) -> str:

@@ -183,7 +183,7 @@ class Prometheus:
         """
         by = f" by ({label})" if label else ""
         selector = f"{_PREFIX}{metric}" + (f"{{{self.match}}}" if self.match else "")
-        found = self._asked(
+        series = self._asked(
             {
                 "query": f"max{by} ({selector})",
                 "start": str(times.start),
@@ -192,7 +192,7 @@ class Prometheus:
             }
         )
         try:
-            return {str(each["metric"].get(label, "")): _points(each["values"]) for each in found}
+            return {str(each["metric"].get(label, "")): _points(each["values"]) for each in series}
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise self._failure("its answer is not one of Prometheus's range API") from error
 
@@ -204,11 +204,11 @@ class Prometheus:
         """
         labels = ",".join(filter(None, ('container!="",pod!=""', self.match)))
         rate = f"rate(container_cpu_usage_seconds_total{{{labels}}}[5m])"
-        found = self._asked({"query": f"sum by (namespace, pod) ({rate})"}, "query")
+        series = self._asked({"query": f"sum by (namespace, pod) ({rate})"}, "query")
         try:
             values = {
                 (str(each["metric"]["namespace"]), str(each["metric"]["pod"])): each["value"][1]
-                for each in found
+                for each in series
             }
             used = {name: Used(float(cpus), 0) for name, cpus in values.items()}
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -330,11 +330,11 @@ def _users(prometheus: Prometheus, times: Range) -> dict[int, Table]:
             figure: pool.submit(prometheus.query, metric, "entitlement", times)
             for figure, (metric, _) in _METRICS.items()
         }
-    found = {figure: answer.result() for figure, answer in answers.items()}
-    found["credits"] = _above_mean(found["credits"])
+    figures = {figure: answer.result() for figure, answer in answers.items()}
+    figures["credits"] = _above_mean(figures["credits"])
     tables: dict[int, Table] = {}
-    for name in sorted({name for series in found.values() for name in series} - {OTHERS}):
-        mine = {figure: series.get(name, {}) for figure, series in found.items()}
+    for name in sorted({name for series in figures.values() for name in series} - {OTHERS}):
+        mine = {figure: series.get(name, {}) for figure, series in figures.items()}
         for time in sorted({time for points in mine.values() for time in points}):
             known = {
                 figure: points[time] / _METRICS[figure][1]

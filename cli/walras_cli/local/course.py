@@ -88,7 +88,7 @@ class Course:
     _running: frozenset[str] = frozenset()
     _cpu: tuple[float, Mapping[str, float]] = (0.0, {})
 
-    def tell(self, time: float, what: str) -> None:
+    def keep_event(self, time: float, what: str) -> None:
         """Keep an event."""
         self._events = [*self._events, CourseEvent(time=time, what=what)][-MOST_EVENTS:]
 
@@ -96,7 +96,7 @@ class Course:
         """Keep which jobs have ended since the last time; the run tells which have started."""
         running = {each.job.title for each in jobs.values() if each.running is not None}
         for title in sorted(self._running - running):
-            self.tell(time, f"{title} ended")
+            self.keep_event(time, f"{title} ended")
         self._running = frozenset(running)
 
     def take(self, time: float, documents: Iterable[Document], jobs: Iterable[JobState]) -> None:

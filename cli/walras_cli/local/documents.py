@@ -139,10 +139,10 @@ def load(files: Iterable[Path]) -> LocalMarket:
     Raises:
         InputError: Lists all problems: file, object, field, and the way out.
     """
-    found: list[Located[AnyResource]] = read(files, parse_resource)
+    objects: list[Located[AnyResource]] = read(files, parse_resource)
     problems: list[str] = []
-    market = _assemble(found, problems)
-    problems += _check_entitlements(market, found)
+    market = _assemble(objects, problems)
+    problems += _check_entitlements(market, objects)
     if not problems and not market.jobs:
         names = ", ".join(str(file) for file in files)
         problems.append(f"{names}: contains no MarketJob; add one with a command")
@@ -151,16 +151,16 @@ def load(files: Iterable[Path]) -> LocalMarket:
     return market
 
 
-def _assemble(found: Sequence[Located[AnyResource]], problems: list[str]) -> LocalMarket:
+def _assemble(objects: Sequence[Located[AnyResource]], problems: list[str]) -> LocalMarket:
     profiles = {
         (each.resource.metadata.namespace, each.resource.metadata.name): each
-        for each in found
+        for each in objects
         if isinstance(each.resource, SpeedupProfile)
     }
     jobs = []
     entitlements = []
     rules = MarketSpec()
-    for each in found:
+    for each in objects:
         resource = each.resource
         if isinstance(resource, EntitlementObject):
             entitlements.append(entitlement_of(resource))
@@ -178,7 +178,7 @@ def _assemble(found: Sequence[Located[AnyResource]], problems: list[str]) -> Loc
                 problems.append(f"{each.origin}: {error.filename}: {error.strerror}")
             except (ValueError, RuntimeError) as error:  # RuntimeError: no such home, or links
                 problems.append(f"{each.origin}: {error}")
-    resources = tuple(each.resource for each in found)
+    resources = tuple(each.resource for each in objects)
     written = {key: dict(each.document) for key, each in profiles.items()}
     return LocalMarket(tuple(entitlements), tuple(jobs), rules, resources, written)
 
@@ -290,12 +290,12 @@ def _check_samples(job: LocalJob) -> None:
 
 
 def _check_entitlements(
-    market: LocalMarket, found: Sequence[Located[AnyResource]]
+    market: LocalMarket, objects: Sequence[Located[AnyResource]]
 ) -> Iterator[str]:
     """Yield what the market's admission would object to, before anything runs."""
     origins = {
         (job.metadata.namespace, job.metadata.name): (each.origin, job.spec.entitlement)
-        for each in found
+        for each in objects
         if isinstance(job := each.resource, MarketJob)
     }
     jobs = tuple(
@@ -309,7 +309,7 @@ def _check_entitlements(
     except EntitlementError as error:
         origin = next(
             each.origin
-            for each in found
+            for each in objects
             if isinstance(each.resource, EntitlementObject)
             and each.resource.metadata.name == error.entitlement
         )

@@ -74,7 +74,7 @@ class Recording:
 
     def event(self, now: float, text: str) -> None:
         """Receive an event."""
-        self._course.tell(self.clock(), text)
+        self._course.keep_event(self.clock(), text)
         self.view.event(now, text)
 
     def refresh(self, now: float, jobs: Mapping[str, JobState]) -> None:

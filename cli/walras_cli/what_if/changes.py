@@ -62,10 +62,10 @@ def overlaid(objects: Objects, documents: Documents) -> Objects:
 
 
 def _applied(present: Sequence[T], changes: Sequence[T]) -> list[T]:
-    found = {_name(each): each for each in present}
+    by_name = {_name(each): each for each in present}
     for each in changes:
-        found[_name(each)] = _with_past(each, found.get(_name(each)))
-    return list(found.values())
+        by_name[_name(each)] = _with_past(each, by_name.get(_name(each)))
+    return list(by_name.values())
 
 
 def _with_past(changed: T, before: T | None) -> T:
@@ -319,13 +319,13 @@ class ChangedCluster:
             Failure: the live cluster cannot be asked.
         """
         documents, whole = documents_of(files), documents_of(dumps)
-        found = cls._of(documents, whole, files, dumps, cores, target, live=live)
+        changed = cls._of(documents, whole, files, dumps, cores, target, live=live)
         ignored = documents.ignored + whole.ignored
         if not ignored:
-            return found
+            return changed
         listed = ", ".join(f"{number} {kind}" for kind, number in sorted(ignored.items()))
         note = f"objects that are not used: {listed}"
-        return replace(found, then=replace(found.then, notes=(*found.then.notes, note)))
+        return replace(changed, then=replace(changed.then, notes=(*changed.then.notes, note)))
 
     @classmethod
     def _of(

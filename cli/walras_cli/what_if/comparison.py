@@ -167,8 +167,8 @@ def _pools(
     """Explain the node pools of a market under the mechanism of a plan, without any averages."""
     policy = next(each for each in policies if each.cores == plan.mechanism)
     prices = pool_prices_of(situation.rules)
-    found = node_pools(situation.snapshot, plan, policy, prices)
-    reports = PoolAverages({}).after(found, 0.0).reports()
+    pools = node_pools(situation.snapshot, plan, policy, prices)
+    reports = PoolAverages({}).after(pools, 0.0).reports()
     rules = situation.rules.node_pools.model_dump(mode="json", by_alias=True)
     return explain_pools(reports.pools, plan.mechanism, rules)
 

@@ -83,11 +83,11 @@ def as_enforced(plan: Plan, snapshot: Snapshot, machines: Mapping[str, Machine])
         snapshot: Jobs of the plan, with their work and their maximums.
         machines: Machines by the name of their node; pods on other nodes hold what the plan says.
     """
-    told: defaultdict[str, dict[JobKey, Grant]] = defaultdict(dict)
+    of_nodes: defaultdict[str, dict[JobKey, Grant]] = defaultdict(dict)
     for grant in plan.grants:
-        told[grant.node][identity(grant)] = grant
+        of_nodes[grant.node][identity(grant)] = grant
     held: dict[JobKey, float] = {}
-    for node, grants in told.items():
+    for node, grants in of_nodes.items():
         if node in machines:
             held |= _on_machine(grants, machines[node])
     changed = tuple(_holding(each, held.get(identity(each), each.held)) for each in plan.grants)

@@ -48,20 +48,20 @@ def controllers_in(documents: Iterable[Mapping[str, Any]], pods: Iterable[Pod]) 
         metadata = document.get("metadata")
         if isinstance(metadata, dict) and metadata.get("uid"):
             owned[metadata["uid"]] = metadata.get("ownerReferences")
-    found: dict[OwnerKey, OwnerReference | None] = {}
+    controllers: dict[OwnerKey, OwnerReference | None] = {}
     for pod in pods:
         for owner in owners(pod, {}):
             above: OwnerReference | None = owner
             while above is not None:
                 key = OwnerKey(pod.metadata.namespace, above)
-                if key in found:
+                if key in controllers:
                     break
-                found[key] = above = (
+                controllers[key] = above = (
                     _controller(owned[above.uid])
                     if above.uid in owned
                     else _by_name(above, pod.metadata.labels)
                 )
-    return found
+    return controllers
 
 
 def _controller(references: Any) -> OwnerReference | None:

@@ -361,7 +361,7 @@ def gather_bids(
     of_pod[pod, resource] = bid
     useful = np.minimum(np.bincount(bid, useful, len(key)) / capacity[first], 1.0)
     pods = [firsts[each] for each in bidding.tolist()]
-    found = Bids(
+    bids = Bids(
         jobs=tuple(jobs[each] for each in pods),
         user=market.user[np.array(pods, np.int64)],
         budgets=np.zeros(len(bidding)),
@@ -374,7 +374,7 @@ def gather_bids(
         pods=np.bincount(bid, minlength=len(key)),
         of_pod=of_pod,
     )
-    return _with_budgets(found, market)
+    return _with_budgets(bids, market)
 
 
 def _numbered(pods: Sequence[Job]) -> tuple[list[int], list[int]]:

@@ -101,15 +101,15 @@ def price(
 
 def _amdahl_bidding(market: AmdahlMarket, bounds: Bounds, tolerance: float) -> PricingResult:
     pieces = pieces_of(market, bounds.most)
-    found = find_equilibrium(
+    equilibrium = find_equilibrium(
         pieces.market,
         kept=pieces.within(bounds.kept),
         minimum=pieces.within(bounds.least),
         maximum=pieces.within(bounds.most),
         tolerance=tolerance,
     )
-    figures = found.iterations, found.residual, found.converged
-    if found.residual > USABLE:
+    figures = equilibrium.iterations, equilibrium.residual, equilibrium.converged
+    if equilibrium.residual > USABLE:
         # No search finds every equilibrium of such a market. What everybody is entitled to is
         # always there, and what that leaves is divided in proportion.
         bare = bare_entitlement(market, bounds)
@@ -117,7 +117,9 @@ def _amdahl_bidding(market: AmdahlMarket, bounds: Bounds, tolerance: float) -> P
         average = market.budgets.sum() / market.capacities.sum()
         prices = np.full(len(market.capacities), average)
         return PricingResult(cores, prices, "entitlements, without trade", *figures)
-    return PricingResult(pieces.of_jobs(found.cores), found.prices, found.solver, *figures)
+    return PricingResult(
+        pieces.of_jobs(equilibrium.cores), equilibrium.prices, equilibrium.solver, *figures
+    )
 
 
 def _proportional_sharing(market: AmdahlMarket, bounds: Bounds) -> PricingResult:
@@ -127,9 +129,9 @@ def _proportional_sharing(market: AmdahlMarket, bounds: Bounds) -> PricingResult
 
 
 def _best_response(market: AmdahlMarket, tolerance: float) -> PricingResult:
-    found = find_nash_equilibrium(market, tolerance=tolerance)
-    figures = found.iterations, found.gain, found.converged
-    return PricingResult(found.cores, found.prices, "best responses in turn", *figures)
+    equilibrium = find_nash_equilibrium(market, tolerance=tolerance)
+    figures = equilibrium.iterations, equilibrium.gain, equilibrium.converged
+    return PricingResult(equilibrium.cores, equilibrium.prices, "best responses in turn", *figures)
 
 
 def _most_progress(market: AmdahlMarket, bounds: Bounds, weights: Floats) -> PricingResult:
@@ -137,7 +139,7 @@ def _most_progress(market: AmdahlMarket, bounds: Bounds, weights: Floats) -> Pri
     pieces = pieces_of(market, bounds.most)
     work, of_pieces = (each.sum_by_user(each.work) for each in (market, pieces.market))
     share = np.divide(weights * of_pieces, work, out=np.ones(len(work)), where=work > 0)
-    found = maximise(
+    optimum = maximise(
         pieces.market,
         share / weights.sum(),
         whole=False,
@@ -145,8 +147,8 @@ def _most_progress(market: AmdahlMarket, bounds: Bounds, weights: Floats) -> Pri
         maximum=pieces.within(bounds.most),
     )
     free = np.zeros(len(market.capacities))
-    gap = max(found.gap, 0.0)
-    cores = pieces.of_jobs(found.cores)
+    gap = max(optimum.gap, 0.0)
+    cores = pieces.of_jobs(optimum.cores)
     return PricingResult(cores, free, "marginal gains", 1, gap, gap < ROUNDING)
 
 
@@ -154,13 +156,13 @@ def _price_anticipating(market: AmdahlMarket, parallelism: Integers | None) -> P
     users, servers, worth = _linear(market)
     limits = None if parallelism is None else parallelism[users]
     shares_sold = ShareMarket(market.budgets[users], worth[:, servers], limits)
-    found = find_share_market_equilibrium(shares_sold, tolerance=GAIN)
+    equilibrium = find_share_market_equilibrium(shares_sold, tolerance=GAIN)
     shares = np.zeros_like(worth)
-    shares[:, servers] = found.shares
+    shares[:, servers] = equilibrium.shares
     prices = np.zeros(len(market.capacities))
-    prices[servers] = found.prices / market.capacities[servers]
-    figures = found.iterations, found.gain, found.converged
-    return PricingResult(_to_jobs(market, users, shares), prices, found.solver, *figures)
+    prices[servers] = equilibrium.prices / market.capacities[servers]
+    figures = equilibrium.iterations, equilibrium.gain, equilibrium.converged
+    return PricingResult(_to_jobs(market, users, shares), prices, equilibrium.solver, *figures)
 
 
 def _auction(market: AmdahlMarket, auctioned: AuctionResults) -> PricingResult:

@@ -74,11 +74,11 @@ class UnitMarket:
 
     def sockets_of_jobs(self) -> tuple[tuple[int, ...], ...]:
         """Return the sockets of each job, if cores are sold by socket; else empty."""
-        found: list[tuple[int, ...]] = [()] * self.jobs
+        sockets: list[tuple[int, ...]] = [()] * self.jobs
         socket = self.socket[self.market.server]
         for part in np.flatnonzero(socket >= 0).tolist():
-            found[int(self.job[part])] += (int(socket[part]),)
-        return tuple(found)
+            sockets[int(self.job[part])] += (int(socket[part]),)
+        return tuple(sockets)
 
 
 def sell_whole_nodes(market: AmdahlMarket) -> UnitMarket:

@@ -205,8 +205,8 @@ class _Succession:
 
     def _pass_on(self, name: str, owed: dict[str, int]) -> None:
         """Divide the balance of an entitlement that is no leaf among its nearest relatives."""
-        found = (self._below(each) or self._unusable(each) for each in (name, *self._up(name)))
-        heirs = next(filter(None, found), [])
+        takers = (self._below(each) or self._unusable(each) for each in (name, *self._up(name)))
+        heirs = next(filter(None, takers), [])
         amount = owed.pop(name)
         parts = shared_out(amount, [self._parts.get(heir, 1.0) for heir in heirs])
         for heir, part in zip(heirs, parts, strict=True):

@@ -219,20 +219,20 @@ class AccessPolicy:
 
     def only_entitlement(self, namespace: str, labels: Mapping[str, str]) -> str | None:
         """Return the entitlement that admits a namespace; None if none or several do."""
-        found = self._admitting(namespace, labels)
-        return found[0] if len(found) == 1 else None
+        names = self._admitting(namespace, labels)
+        return names[0] if len(names) == 1 else None
 
     def _admitting(self, namespace: str, labels: Mapping[str, str]) -> list[str]:
         """Return the entitlements on which a namespace's jobs may draw, by name."""
         key = namespace, frozenset(labels.items())
-        found = self._open_to.get(key)
-        if found is None:
-            found = self._open_to[key] = sorted(
+        names = self._open_to.get(key)
+        if names is None:
+            names = self._open_to[key] = sorted(
                 name
                 for name, each in self._entitlements.items()
                 if name not in self._parents and _admits(each, namespace, labels)
             )
-        return found
+        return names
 
     def _is_below(self, name: str, other: str) -> bool:
         seen: set[str] = set()  # parents may form a cycle

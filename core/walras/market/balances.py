@@ -124,17 +124,17 @@ def _with_owed(account: Mapping[str, Balance], owed: Iterable[int]) -> dict[str,
 
 def with_subtrees(account: Mapping[str, Balance]) -> dict[str, Balance]:
     """Return balances in which those of entitlements with children are the sum of all below."""
-    found = dict(account)
+    sums = dict(account)
     for name in reversed(parents_first({name: each.parent for name, each in account.items()})):
-        each = found[name]
-        if each.parent in found:
-            above = found[each.parent]
-            found[each.parent] = above._replace(
+        each = sums[name]
+        if each.parent in sums:
+            above = sums[each.parent]
+            sums[each.parent] = above._replace(
                 owed=above.owed + each.owed,
                 rate=above.rate + each.rate,
                 entitled=above.entitled + each.entitled,
             )
-    return found
+    return sums
 
 
 def parents_first(parents: Mapping[str, str | None]) -> list[str]:
@@ -142,7 +142,7 @@ def parents_first(parents: Mapping[str, str | None]) -> list[str]:
     children: defaultdict[str | None, list[str]] = defaultdict(list)
     for name, parent in sorted(parents.items()):
         children[parent if parent in parents else None].append(name)
-    found = list(children[None])
-    for name in found:
-        found += children[name]
-    return found
+    names = list(children[None])
+    for name in names:
+        names += children[name]
+    return names

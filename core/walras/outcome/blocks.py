@@ -71,13 +71,13 @@ class Block:
         place, rows = self._places.get(name), self.columns.get(column)
         if place is None or rows is None:
             return [None] * len(self.times)
-        found: list[int | None] = []
+        values: list[int | None] = []
         last = 0
         for row in rows:
             change = row[place]
             last += change or 0
-            found.append(None if change is None else last)
-        return found
+            values.append(None if change is None else last)
+        return values
 
     def tables(self, columns: Sequence[str]) -> list[Table]:
         """Return the table of each moment, without names of which nothing is known."""
@@ -212,10 +212,10 @@ def _summed(rows: Sequence[Row] | None, block: Block) -> list[Row]:
     if rows is None:
         return [[None] * len(block.names)] * len(block.times)
     last = [0] * len(block.names)
-    found: list[Row] = []
+    values: list[Row] = []
     for row in rows:
         last = [known + (change or 0) for known, change in zip(last, row, strict=True)]
-        found.append(
+        values.append(
             [None if change is None else value for value, change in zip(last, row, strict=True)]
         )
-    return found
+    return values

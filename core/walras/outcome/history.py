@@ -175,7 +175,7 @@ class History:
 
     def _blocks(self, kind: Kind) -> list[Block]:
         """Return the blocks of a kind; large ones are unpacked each time, to save memory."""
-        found = []
+        blocks = []
         for number, part in enumerate(self.parts):
             block = self._known.get((number, kind))
             if block is None and kind in part.blocks:
@@ -183,22 +183,22 @@ class History:
                 if len(block.names) <= _REMEMBERED:
                     self._known[number, kind] = block
             if block is not None:
-                found.append(block)
-        return found
+                blocks.append(block)
+        return blocks
 
     def _values(
         self, blocks: Sequence[Block], name: str, figure: Field
     ) -> tuple[float | None, ...]:
         places = {time: place for place, time in enumerate(self.times)}
-        found: list[float | None] = [None] * len(self.times)
+        values: list[float | None] = [None] * len(self.times)
         for block in sorted(blocks, key=lambda each: each.times):
             for time, value in zip(block.times, block.values(name, figure.name), strict=True):
                 # A sample of a thinned block holds for all steps up to the next one.
                 last = max(time, time + block.step - STEP)
                 for moment in range(time - time % self.step, last + 1, self.step):
                     if moment in places:
-                        found[places[moment]] = None if value is None else value / figure.scale
-        return tuple(found)
+                        values[places[moment]] = None if value is None else value / figure.scale
+        return tuple(values)
 
 
 def stored(values: Iterable[float | None], kind: Kind) -> Values:
@@ -239,17 +239,17 @@ def part_of(slot: int, samples: Iterable[MarketSample], largest: int = LARGEST_P
 
 def merged(samples: Iterable[MarketSample]) -> list[MarketSample]:
     """Return samples in the order of time; kinds of several samples at one time are joined."""
-    found: dict[int, MarketSample] = {}
+    by_time: dict[int, MarketSample] = {}
     for each in samples:
-        before = found.get(each.time)
+        before = by_time.get(each.time)
         tables = {**(before.tables if before else {}), **each.tables}
-        found[each.time] = replace(each, tables=tables)
-    return [found[time] for time in sorted(found)]
+        by_time[each.time] = replace(each, tables=tables)
+    return [by_time[time] for time in sorted(by_time)]
 
 
 def samples_of(part: Part) -> tuple[list[MarketSample], list[str]]:
     """Return the samples of a part, and a line about each block that cannot be read."""
-    found: list[MarketSample] = []
+    samples: list[MarketSample] = []
     notes = []
     for kind, data in part.blocks.items():
         try:
@@ -258,12 +258,12 @@ def samples_of(part: Part) -> tuple[list[MarketSample], list[str]]:
             notes.append(f"{kind}s of slot {part.slot} cannot be read: {error}")
             continue
         tables = block.tables([figure.name for figure in FIELDS[kind]])
-        found += [
+        samples += [
             MarketSample(time, {kind: table})
             for time, table in zip(block.times, tables, strict=True)
             if slot_of(time) == part.slot
         ]
-    return merged(found), notes
+    return merged(samples), notes
 
 
 def history_of_parts(parts: Iterable[Part], now: int, since: int, step: int) -> History:

@@ -221,12 +221,12 @@ def _short_of(snapshot: Snapshot, sale: Sale, divided: Divided, user: int) -> tu
     share = market.budgets / market.budgets.sum()
     needed = np.bincount(pair, np.maximum(bounds.own, bounds.least))
     excess = needed - share[owner] * market.capacities[server]
-    found = sorted(
+    shortfalls = sorted(
         (not lacks[node] > 0, -cores, names[one], nodes[node].name)
         for cores, one, node in _rows(excess, owner, units.node[server])
         if cores > THOUSANDTH
     )
-    return tuple(Shortfall(one, node, -cores) for _, cores, one, node in found[:MOST_CAUSES])
+    return tuple(Shortfall(one, node, -cores) for _, cores, one, node in shortfalls[:MOST_CAUSES])
 
 
 def _nodes(snapshot: Snapshot, sale: Sale, divided: Divided) -> tuple[NodeOutcome, ...]:

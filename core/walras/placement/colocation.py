@@ -211,7 +211,7 @@ def _match(
 def _without_room(round_: _MatchingRound, sockets: FreeSockets) -> list[int]:
     """Return the indices of jobs that fit no socket, so that no job is paired with them."""
     fits: dict[object, bool] = {}
-    found = []
+    stranded = []
     for number in round_.left():
         agent = round_.agents[number]
         named = (agent.namespace, agent.name) if agent.placement.avoids else ()
@@ -219,8 +219,8 @@ def _without_room(round_: _MatchingRound, sockets: FreeSockets) -> list[int]:
         if shape not in fits:
             fits[shape] = sockets.has_room(agent)
         if not fits[shape]:
-            found.append(number)
-    return found
+            stranded.append(number)
+    return stranded
 
 
 def _groups(round_: _MatchingRound) -> Iterator[list[int]]:
@@ -282,10 +282,10 @@ class _AgentsByKind(NamedTuple):
             np.int64,
         )
         allowed = self.cost < FORBIDDEN
-        found = pair_by_type(
+        partners = pair_by_type(
             policy.colocation, self.cost, allowed, self.kind[together], self.intensity, policy.seed
         )
-        partner[together] = np.where(found == ALONE, ALONE, together[found])
+        partner[together] = np.where(partners == ALONE, ALONE, together[partners])
         return partner
 
     def explored(self, partner: Integers, policy: Policy) -> Exploration:
@@ -297,7 +297,7 @@ class _AgentsByKind(NamedTuple):
         position = np.full(len(partner) + 1, ALONE, np.int64)
         position[together] = np.arange(len(together))
         allowed = self.cost < FORBIDDEN
-        found = explore(
+        exploration = explore(
             self.cost,
             self.uncertainty,
             allowed,
@@ -306,8 +306,10 @@ class _AgentsByKind(NamedTuple):
             policy.exploration,
         )
         after, spent = partner.copy(), np.full(len(partner), np.nan)
-        after[together] = np.where(found.partner == ALONE, ALONE, together[found.partner])
-        spent[together] = found.cost
+        after[together] = np.where(
+            exploration.partner == ALONE, ALONE, together[exploration.partner]
+        )
+        spent[together] = exploration.cost
         return Exploration(after, spent)
 
 

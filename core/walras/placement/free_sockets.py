@@ -138,11 +138,11 @@ class FreeSockets:
 
 def total(requests: Iterable[Sequence[tuple[str, int]]]) -> Mapping[str, int]:
     """Return the sum of the requests of several jobs, by resource."""
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for each in requests:
         for resource, amount in each:
-            found[resource] = found.get(resource, 0) + amount
-    return found
+            sums[resource] = sums.get(resource, 0) + amount
+    return sums
 
 
 def avoid(one: Job, other: Job) -> bool:

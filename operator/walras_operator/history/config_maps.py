@@ -60,8 +60,8 @@ class HistoryParts:
         Raises:
             ApiError: The API server cannot be asked, or refuses.
         """
-        found = self._api.find(CONFIG_MAPS.path(self._namespace, name))
-        return StoredPart() if found is None else stored_part(found)
+        config_map = self._api.find(CONFIG_MAPS.path(self._namespace, name))
+        return StoredPart() if config_map is None else stored_part(config_map)
 
     def write(self, name: str, kind: str, part: StoredPart) -> None:
         """Create a part, or replace the version that it names.
@@ -99,13 +99,13 @@ class HistoryParts:
         Raises:
             ApiError: They cannot be listed.
         """
-        found = self._api.request(
+        listed = self._api.request(
             "GET",
             CONFIG_MAPS.path(self._namespace),
             accept=METADATA,
             query={"labelSelector": HISTORY_LABEL},
         )
-        for each in found["items"] or ():
+        for each in listed["items"] or ():
             labels = each["metadata"].get("labels") or {}
             start = _seconds(labels, HISTORY_START_LABEL)
             yield each["metadata"]["name"], labels.get(HISTORY_LABEL, ""), start

@@ -182,30 +182,30 @@ class HistoryKeeper:
         """Write all samples of a slot, with those that others wrote."""
         name = history_part(place_of(slot))
 
-        def continued_by(found: StoredPart) -> StoredPart | None:
-            blocks = {kind: found.data[kind] for kind in KINDS if kind in found.data}
+        def continued_by(stored: StoredPart) -> StoredPart | None:
+            blocks = {kind: stored.data[kind] for kind in KINDS if kind in stored.data}
             others, notes = samples_of(Part(slot, blocks))
             for note in notes:
                 self._warn(note)
             part = part_of(slot, [*others, *self._waiting])
             data = {str(kind): data for kind, data in part.blocks.items()}
-            return StoredPart(found.version, slot * SLOT, data=data)
+            return StoredPart(stored.version, slot * SLOT, data=data)
 
         self._continue(name, "samples", slot * SLOT, continued_by)
 
     def _write_day(self, number: int) -> None:
         """Add the new sums of a day to those that are stored."""
 
-        def continued_by(found: StoredPart) -> StoredPart | None:
-            added, through = None, found.through
+        def continued_by(stored: StoredPart) -> StoredPart | None:
+            added, through = None, stored.through
             for before, after in pairwise(self._waiting):
-                for day in observed(before, after.time) if before.time >= found.through else ():
+                for day in observed(before, after.time) if before.time >= stored.through else ():
                     if day.number == number:
                         added, through = day if added is None else added + day, after.time
             if added is None:
                 return None
-            data = {USERS: stored_day(continued(self._read_day(number, found), added))}
-            return StoredPart(found.version, number * DAY, through, data)
+            data = {USERS: stored_day(continued(self._read_day(number, stored), added))}
+            return StoredPart(stored.version, number * DAY, through, data)
 
         self._continue(accounts_part(number % PLACES), "accounts", number * DAY, continued_by)
 
@@ -222,19 +222,19 @@ class HistoryKeeper:
             ApiError: It could not be written.
         """
         for _ in range(_TRIES):
-            found = self._parts.read(name)
-            if self._is_to_come(name, found.start) or found.start < start:
-                found = StoredPart(found.version)
-            wanted = None if found.start > start else continued_by(found)
+            stored = self._parts.read(name)
+            if self._is_to_come(name, stored.start) or stored.start < start:
+                stored = StoredPart(stored.version)
+            wanted = None if stored.start > start else continued_by(stored)
             if wanted is None or self._put(name, kind, wanted):
                 return
         raise ApiError(f"{name}: others keep changing it; it is written again", "conflict")
 
-    def _read_day(self, number: int, found: StoredPart) -> Day:
-        if USERS not in found.data:
+    def _read_day(self, number: int, stored: StoredPart) -> Day:
+        if USERS not in stored.data:
             return Day(number)
         try:
-            return read_day(number, found.data[USERS])
+            return read_day(number, stored.data[USERS])
         except CorruptBlockError as error:
             self._warn(f"accounts of day {number} cannot be read and begin anew: {error}")
             return Day(number)

@@ -125,13 +125,13 @@ class Leadership:
             try:
                 self._attempt()
             except ApiError as error:
-                self._complain(error)
+                self._note_problem(error)
             except Exception:  # noqa: BLE001 - a thread that ends would renew no more
                 _log.exception("an attempt at the lease went wrong", extra={"event": "crash"})
             else:
                 self.problem = ""
             self.tried = time.monotonic()
-            self._tell()
+            self._note_leadership()
             pause = times.retry * random.uniform(0.9, 1.1)  # noqa: S311 - nothing secret about it
             self._stopping.wait(max(0.1, began + pause - time.monotonic()))
 
@@ -164,7 +164,7 @@ class Leadership:
         if before is not None and record.is_older_than(before):
             self._restored()
 
-    def _tell(self) -> None:
+    def _note_leadership(self) -> None:
         leads = self.leads()
         if leads != self._led:
             self._led = leads
@@ -176,7 +176,7 @@ class Leadership:
                 _log.warning("leading no longer", extra={"event": "lost"})
             self._changed()
 
-    def _complain(self, error: ApiError) -> None:
+    def _note_problem(self, error: ApiError) -> None:
         if self.problem != str(error):
             _log.warning("the lease cannot be had: %s", error, extra={"event": "lease"})
         self.problem = str(error)

@@ -33,8 +33,8 @@ class LeaseObject:
         Raises:
             ApiError: The API server cannot be asked, or refuses.
         """
-        found = self.api.find(LEASES.path(self.namespace, self.name), PATIENCE)
-        return LeaseRecord() if found is None else LeaseRecord.read(found)
+        lease = self.api.find(LEASES.path(self.namespace, self.name), PATIENCE)
+        return LeaseRecord() if lease is None else LeaseRecord.read(lease)
 
     def write(self, record: LeaseRecord) -> LeaseRecord:
         """Create the Lease, or replace the version that the record names; return it as it is now.

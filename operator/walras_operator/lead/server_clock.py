@@ -20,23 +20,23 @@ class ServerClock:
     leader's credits, runs and deadlines depend on the time, and a successor goes on from them.
 
     Args:
-        told: Returns the API server's time, in seconds since 1970; None before its first answer.
+        server_time: Returns the API server's time, in seconds since 1970; None before it answers.
         monotonic: Returns seconds.
         own: Returns the time by the machine's own clock, in seconds since 1970.
     """
 
     def __init__(
         self,
-        told: Callable[[], float | None],
+        server_time: Callable[[], float | None],
         monotonic: Callable[[], float] = time.monotonic,
         own: Callable[[], float] = time.time,
     ) -> None:
-        self._told, self._monotonic = told, monotonic
+        self._server_time, self._monotonic = server_time, monotonic
         self._start = own() - monotonic()  # the time at the zero of the monotonic clock
 
     def now(self) -> datetime:
         """Return the current time (UTC)."""
-        moment, told = self._monotonic(), self._told()
-        if told is not None and abs(told - (self._start + moment)) > TOLERANCE:
-            self._start = told - moment
+        moment, given = self._monotonic(), self._server_time()
+        if given is not None and abs(given - (self._start + moment)) > TOLERANCE:
+            self._start = given - moment
         return datetime.fromtimestamp(self._start + moment, UTC)

@@ -54,14 +54,14 @@ class Check:
         namespace: Namespace of all Leases.
         lease: Name of the operator's Lease.
         nodes: Label selector of the nodes that must have an agent; empty for all.
-        tell: Prints a line about each transient error.
+        echo: Prints a line about each transient error.
     """
 
     api: Api
     namespace: str
     lease: str
     nodes: str
-    tell: Callable[[str], None]
+    echo: Callable[[str], None]
     _renewals: RenewalObserver = field(default_factory=RenewalObserver)
 
     def run(self, until: float) -> list[str]:
@@ -74,7 +74,7 @@ class Check:
             ApiError: The API server is unreachable or refuses the request.
         """
         while True:
-            missing = retry_transient(until, self._look, self.tell)
+            missing = retry_transient(until, self._look, self.echo)
             if not missing or time.monotonic() >= until:
                 return missing
             time.sleep(_PAUSE)

@@ -50,12 +50,12 @@ class JsonObject(click.ParamType[dict[str, Any], str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse a JSON object."""
         try:
-            found = json.loads(value)
+            parsed = json.loads(value)
         except ValueError as error:
             self.fail(f"is not JSON: {error}", param, ctx)
-        if not isinstance(found, dict):
+        if not isinstance(parsed, dict):
             self.fail("is not a JSON object, such as {}", param, ctx)
-        return found
+        return parsed
 
 
 @click.command()
@@ -158,8 +158,8 @@ def release(
         takeover = LeaseTakeover(LeaseObject(api, namespace, lease_name), identity)
         with _giving_back_on_failure(takeover):
             end = Release(api, takeover, namespace, click.echo)
-            found = end.run(time.monotonic() + waiting, release_after)
-    _print_progress(found, state_folder)
+            progress = end.run(time.monotonic() + waiting, release_after)
+    _print_progress(progress, state_folder)
 
 
 @click.command()
@@ -187,8 +187,8 @@ def check(
     from walras_operator.lifecycle.check import Check
 
     with _errors_explained():
-        found = Check(_api(kubeconfig), namespace, lease_name, nodes, click.echo)
-        missing = found.run(time.monotonic() + timeout)
+        checks = Check(_api(kubeconfig), namespace, lease_name, nodes, click.echo)
+        missing = checks.run(time.monotonic() + timeout)
     if missing:
         raise Failure(*missing)
     click.echo(
@@ -215,12 +215,12 @@ def _print_outcome(name: str, outcome: str) -> None:
     click.echo(f"{name:<30} {outcome}")
 
 
-def _print_progress(found: ReleaseProgress, state_folder: str) -> None:
-    click.echo(f"released: {len(found.restored)} nodes are restored")
-    if not found.lost:
+def _print_progress(progress: ReleaseProgress, state_folder: str) -> None:
+    click.echo(f"released: {len(progress.restored)} nodes are restored")
+    if not progress.lost:
         return
-    click.echo(f"NOT restored: {len(found.lost)} nodes")
-    for node, reason in sorted(found.lost.items()):
+    click.echo(f"NOT restored: {len(progress.lost)} nodes")
+    for node, reason in sorted(progress.lost.items()):
         click.echo(f"  {node}: {reason}")
     click.echo(
         f"On each of these nodes, run `walras-agent restore --state-folder {state_folder}` as "

@@ -98,15 +98,15 @@ def _text(spec: Document) -> str:
 def _spec_of(text: str) -> Document:
     """Return the values in an annotation; empty if it is malformed, so that all are written."""
     try:
-        found = json.loads(text)
+        spec = json.loads(text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return spec if isinstance(spec, dict) else {}
 
 
 def _fields(patch: Mapping[str, Any], path: str = "spec") -> list[str]:
-    found = []
+    fields = []
     for name, value in patch.items():
         below = f"{path}.{name}"
-        found += _fields(value, below) if isinstance(value, dict) and value else [below]
-    return found
+        fields += _fields(value, below) if isinstance(value, dict) and value else [below]
+    return fields

@@ -105,8 +105,8 @@ def _unknown(stored: Document, ours: Document) -> set[str]:
 def _problem(stored: Document) -> str:
     """Return why a definition is not served; empty if it is."""
     conditions: Iterable[Mapping[str, str]] = stored.get("status", {}).get("conditions") or ()
-    found = {each["type"]: each for each in conditions}
+    by_type = {each["type"]: each for each in conditions}
     for kind in ("NamesAccepted", "Established"):
-        if found.get(kind, {}).get("status") != "True":
-            return f"is not {kind}: {found.get(kind, {}).get('message', 'not yet')}"
+        if by_type.get(kind, {}).get("status") != "True":
+            return f"is not {kind}: {by_type.get(kind, {}).get('message', 'not yet')}"
     return ""

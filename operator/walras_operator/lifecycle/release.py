@@ -69,13 +69,13 @@ class Release:
         api: Connections to the API server, `THREADS` of them.
         takeover: Takeover of the operator's Lease.
         namespace: Namespace of the agents' Leases.
-        tell: Prints a line about the progress.
+        echo: Prints a line about the progress.
     """
 
     api: Api
     takeover: LeaseTakeover
     namespace: str
-    tell: Callable[[str], None]
+    echo: Callable[[str], None]
     _epoch: int = 0
     _agents: AgentLeases = field(default_factory=AgentLeases)
     _printed: tuple[str, float] = ("", 0.0)
@@ -91,24 +91,24 @@ class Release:
             NotReleasedError: It took too long; NodeAllocations are empty, but still exist.
             ApiError: The Lease cannot be taken, or the kind NodeAllocation does not exist.
         """
-        term = retry_transient(until, self.takeover.take, self.tell)
-        self.tell(f"holding the operator's Lease as {self.takeover.identity}; operators stand by")
+        term = retry_transient(until, self.takeover.take, self.echo)
+        self.echo(f"holding the operator's Lease as {self.takeover.identity}; operators stand by")
         self._epoch = next_epoch(term, 0)
-        found = self._wait_for_agents(until)
-        deleted = retry_transient(until + SETTLING, self._delete, self.tell)
-        self.tell(f"deleted {deleted} NodeAllocations")
-        if found.restored:
+        progress = self._wait_for_agents(until)
+        deleted = retry_transient(until + SETTLING, self._delete, self.echo)
+        self.echo(f"deleted {deleted} NodeAllocations")
+        if progress.restored:
             self._settle(release_after + SETTLING)
-        return found
+        return progress
 
     def _wait_for_agents(self, until: float) -> ReleaseProgress:
         while True:
-            found = retry_transient(until, self._look, self.tell)
+            progress = retry_transient(until, self._look, self.echo)
             now = time.monotonic()
-            if not found.waiting and now >= self.takeover.alone:
-                return found
-            if found.waiting and now >= until:
-                lines = (f"{node}: {reason}" for node, reason in found.waiting.items())
+            if not progress.waiting and now >= self.takeover.alone:
+                return progress
+            if progress.waiting and now >= until:
+                lines = (f"{node}: {reason}" for node, reason in progress.waiting.items())
                 raise NotReleasedError("\n".join(lines))
             time.sleep(_PAUSE)
 
@@ -125,9 +125,9 @@ class Release:
         path = LEASES.path(self.namespace)
         for lease in list_all(self.api, path, {"labelSelector": AGENT_LEASES}):
             self._agents.see(lease["metadata"]["uid"], lease, now)
-        found = release_progress(allocations, self._epoch, self._agents.alive(now))
-        self._progress(found)
-        return found
+        progress = release_progress(allocations, self._epoch, self._agents.alive(now))
+        self._progress(progress)
+        return progress
 
     def _allocations(self) -> list[Document]:
         return list(list_all(self.api, _PLANS.path()))
@@ -172,21 +172,23 @@ class Release:
         An agent that remembers its last epoch refuses plans of an operator that is installed later
         and counts epochs from the start.
         """
-        self.tell(f"waiting {seconds:.0f} s until agents have noticed the deletion")
+        self.echo(f"waiting {seconds:.0f} s until agents have noticed the deletion")
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             time.sleep(min(_PAUSE, max(0.0, until - time.monotonic())))
-            retry_transient(until, self.takeover.renew, self.tell)
+            retry_transient(until, self.takeover.renew, self.echo)
 
-    def _progress(self, found: ReleaseProgress) -> None:
+    def _progress(self, progress: ReleaseProgress) -> None:
         """Print the progress if it has changed, or was not printed for a while."""
-        names = sorted(found.waiting)
+        names = sorted(progress.waiting)
         rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         waiting = f", waiting for {', '.join(names[:_NAMED])}{rest}" if names else ""
-        line = f"{len(found.restored)} nodes restored, {len(found.lost)} not restorable{waiting}"
+        line = (
+            f"{len(progress.restored)} nodes restored, {len(progress.lost)} not restorable{waiting}"
+        )
         now = time.monotonic()
         if line != self._printed[0] or now >= self._printed[1] + _REPEAT:
-            self.tell(line)
+            self.echo(line)
             self._printed = (line, now)
 
 
@@ -200,12 +202,12 @@ def release_progress(
         epoch: Epoch with which they were emptied.
         alive: Nodes with a live agent.
     """
-    found: dict[State, dict[str, str]] = {"restored": {}, "waiting": {}, "lost": {}}
+    nodes: dict[State, dict[str, str]] = {"restored": {}, "waiting": {}, "lost": {}}
     for each in allocations:
         node = str(each["metadata"]["name"])
         state, reason = _node_state(each.get("status") or {}, epoch, lives=node in alive)
-        found[state][node] = reason
-    return ReleaseProgress(tuple(found["restored"]), found["waiting"], found["lost"])
+        nodes[state][node] = reason
+    return ReleaseProgress(tuple(nodes["restored"]), nodes["waiting"], nodes["lost"])
 
 
 def empty_plan(spec: Mapping[str, Any], epoch: int) -> dict[str, Any]:

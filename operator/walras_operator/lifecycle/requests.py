@@ -19,13 +19,13 @@ _PAGE = 250  # objects
 _PAUSE = 1.0  # seconds between two attempts
 
 
-def retry_transient(until: float, ask: Callable[[], Result], tell: Callable[[str], None]) -> Result:
+def retry_transient(until: float, ask: Callable[[], Result], echo: Callable[[str], None]) -> Result:
     """Call a function until it succeeds, and return its result.
 
     Args:
         until: When to give up, by `time.monotonic`.
         ask: Function to call; it must be idempotent.
-        tell: Prints a line about each transient error.
+        echo: Prints a line about each transient error.
 
     Raises:
         ApiError: The first permanent error, or the last transient one.
@@ -36,7 +36,7 @@ def retry_transient(until: float, ask: Callable[[], Result], tell: Callable[[str
         except ApiError as error:
             if not error.transient or time.monotonic() >= until:
                 raise
-            tell(f"retrying: {error}")
+            echo(f"retrying: {error}")
             time.sleep(max(_PAUSE, error.retry_after))
 
 

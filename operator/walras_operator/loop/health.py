@@ -46,23 +46,23 @@ class HealthInputs:
 
 def liveness_problems(inputs: HealthInputs) -> list[str]:
     """Return why the process should be restarted; empty if it is healthy."""
-    found = []
+    problems = []
     if inputs.now - inputs.active > _WATCH_TURN:
-        found.append(f"a watch was blocked for {inputs.now - inputs.active:.0f} s")
+        problems.append(f"a watch was blocked for {inputs.now - inputs.active:.0f} s")
     if inputs.now - inputs.tried > _TURN:
-        found.append(f"no attempt to renew the Lease for {inputs.now - inputs.tried:.0f} s")
+        problems.append(f"no attempt to renew the Lease for {inputs.now - inputs.tried:.0f} s")
     if inputs.leading_since is not None:
         since = max(inputs.leading_since, inputs.completed or inputs.leading_since)
         if inputs.now - since > _TURN + _ROUNDS * inputs.epoch_seconds:
-            found.append(f"no decision was completed for {inputs.now - since:.0f} s")
-    return found
+            problems.append(f"no decision was completed for {inputs.now - since:.0f} s")
+    return problems
 
 
 def readiness_problems(inputs: HealthInputs) -> list[str]:
     """Return why the process can neither lead nor take over; empty if it is ready."""
-    found = []
+    problems = []
     if not inputs.complete:
-        found.append(inputs.problem or "the initial lists are not complete yet")
+        problems.append(inputs.problem or "the initial lists are not complete yet")
     if inputs.now - inputs.answered > inputs.patience:
-        found.append(f"the Lease could not be read for {inputs.now - inputs.answered:.0f} s")
-    return found
+        problems.append(f"the Lease could not be read for {inputs.now - inputs.answered:.0f} s")
+    return problems

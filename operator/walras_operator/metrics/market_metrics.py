@@ -159,10 +159,10 @@ class MarketGauges:
 def _deadlines(world: World) -> Metric:
     """Return the number of jobs with a deadline, by the reason of their condition OnTime."""
     reasons = Counter(
-        str(found.get("reason"))
+        str(on_time.get("reason"))
         for job in world.objects.jobs
         if job.status is not None and "deadline" in job.status
-        if (found := conditions_of(job.status).get("OnTime")) is not None
+        if (on_time := conditions_of(job.status).get("OnTime")) is not None
     )
     family = _family("deadlines", "Jobs with a deadline, by what is expected of it.", "reason")
     for reason, number in sorted(reasons.items()):

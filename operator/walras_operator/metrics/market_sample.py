@@ -63,7 +63,7 @@ def used_by_users(world: World, use: Use | None) -> dict[str, PodUsage]:
         use: Use of pods by the metrics API; None without one.
     """
     of_cpu, counted = cores_of_cpu(world), used_cores(world)
-    found: defaultdict[str, list[PodUsage]] = defaultdict(list)
+    by_user: defaultdict[str, list[PodUsage]] = defaultdict(list)
     unknown = set()
     for each in world.objects.jobs:
         status, user = each.status or {}, each.spec.entitlement
@@ -76,10 +76,10 @@ def used_by_users(world: World, use: Use | None) -> dict[str, PodUsage]:
             if cores is None and mine is not None:
                 cores = mine.cores * of_cpu.get(str(pod.get("node")), 1.0)
             if cores is not None:
-                found[user].append(PodUsage(cores, None if mine is None else mine.memory))
+                by_user[user].append(PodUsage(cores, None if mine is None else mine.memory))
     return {
         user: PodUsage(sum(each.cores for each in pods), _sum(each.memory for each in pods))
-        for user, pods in found.items()
+        for user, pods in by_user.items()
         if user not in unknown
     }
 
@@ -105,15 +105,15 @@ def loans(status: Mapping[str, Any], direction: str) -> float | None:
 
 
 def _users(world: World, used: Mapping[str, PodUsage]) -> Table:
-    found = {}
+    rows = {}
     statuses = {each.metadata.name: each.status or {} for each in world.objects.entitlements}
     balances = [number_at(each, "credits", "balance") for each in statuses.values()]
     known = [each for each in balances if each is not None]
     mean = sum(known) / max(len(known), 1)
     for name, status in statuses.items():
         if status.get("cores") or status.get("memory"):
-            found[name] = stored(_user(status, used.get(name), mean), "user")
-    return found
+            rows[name] = stored(_user(status, used.get(name), mean), "user")
+    return rows
 
 
 def _user(status: Status, used: PodUsage | None, mean_credits: float) -> tuple[float | None, ...]:
@@ -153,13 +153,13 @@ def _nodes(world: World) -> Table:
 
 
 def _jobs(world: World) -> Table:
-    found = {}
+    rows = {}
     for each in world.objects.jobs:
         status = each.status or {}
         if status.get("counts"):
             row = (_held(status), number_at(status, "bought"), number_at(status, "speedup"))
-            found[f"{each.metadata.namespace}/{each.metadata.name}"] = stored(row, "job")
-    return found
+            rows[f"{each.metadata.namespace}/{each.metadata.name}"] = stored(row, "job")
+    return rows
 
 
 def _held(status: Status) -> float | None:

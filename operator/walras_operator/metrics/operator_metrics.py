@@ -117,9 +117,9 @@ class OperatorGauges:
     def collect(self) -> Iterator[Metric]:
         """Yield all gauges."""
         for name, (meaning, value) in self._gauges.items():
-            found = value()
-            if found is not None:
-                yield GaugeMetricFamily(f"walras_operator_{name}", meaning, value=found)
+            current = value()
+            if current is not None:
+                yield GaugeMetricFamily(f"walras_operator_{name}", meaning, value=current)
         objects = GaugeMetricFamily(
             "walras_operator_objects",
             "Objects that the operator watches, by kind.",

@@ -55,8 +55,8 @@ class PodUse:
         if now < self._again:
             return None
         try:
-            found = self._api.request("GET", POD_METRICS.path(), timeout=_PATIENCE)
-            use = use_of(found)
+            metrics = self._api.request("GET", POD_METRICS.path(), timeout=_PATIENCE)
+            use = use_of(metrics)
         except (ApiError, LookupError, TypeError, ValueError, AttributeError) as error:
             self._again = now + PAUSE
             if self._problem != str(error):

@@ -52,9 +52,9 @@ class LedgerParts:
         self._known = {name: text for name, text in self._known.items() if name in wanted}
         for name in wanted:
             if name not in self._known:
-                found = self._api.find(self._path(name))
-                if found is not None:
-                    self._known[name] = part_of(found)
+                config_map = self._api.find(self._path(name))
+                if config_map is not None:
+                    self._known[name] = part_of(config_map)
         return dict(self._known)
 
     def create(self, parts: Mapping[str, str]) -> None:
@@ -82,9 +82,12 @@ class LedgerParts:
 
     def _claim(self, name: str) -> None:
         """Change the version of a part that was left behind, so that nobody deletes it as such."""
-        found = self._api.request("GET", self._path(name))
-        claim = {**(found["metadata"].get("annotations") or {}), CLAIMED_ANNOTATION: uuid4().hex}
-        claimed = {**found, "metadata": {**found["metadata"], "annotations": claim}}
+        config_map = self._api.request("GET", self._path(name))
+        claim = {
+            **(config_map["metadata"].get("annotations") or {}),
+            CLAIMED_ANNOTATION: uuid4().hex,
+        }
+        claimed = {**config_map, "metadata": {**config_map["metadata"], "annotations": claim}}
         self._api.request("PUT", self._path(name), claimed)
 
     def delete(self, parts: Mapping[str, str]) -> None:
@@ -121,13 +124,13 @@ class LedgerParts:
         Raises:
             ApiError: The parts cannot be listed or deleted.
         """
-        found = self._api.request(
+        listed = self._api.request(
             "GET",
             CONFIG_MAPS.path(self._namespace),
             accept=METADATA,
             query={"labelSelector": f"{LEDGER_LABEL}=part"},
         )
-        parts = [each["metadata"] for each in found["items"] or ()]
+        parts = [each["metadata"] for each in listed["items"] or ()]
         self.delete(
             {
                 each["name"]: each["resourceVersion"]

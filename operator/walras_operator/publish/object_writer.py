@@ -170,8 +170,8 @@ class ObjectWriter:
             )
         except ApiError as error:
             if error.reason == "invalid" and uid:
-                found = self._api.request("GET", path)["metadata"]["uid"]
-                if found != uid:
+                present = self._api.request("GET", path)["metadata"]["uid"]
+                if present != uid:
                     text = f"{path}: the object has been recreated since the decision"
                     raise ApiError(text, "conflict" if version else "missing") from error
             raise

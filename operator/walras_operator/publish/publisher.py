@@ -205,7 +205,7 @@ class Publisher:
             rest = tuple(each for each in rest if each.object != market)
             if not self._settled(outcome, stamp, settled, writes.settlement):
                 self._place(outcome, [each for each in writes.placements if not each.node])
-                self._complain()
+                self._log_problems()
                 return replace(outcome, void=True)
         wanted = [
             *(each.object for each in writes.profiles),
@@ -234,7 +234,7 @@ class Publisher:
         events = [each for each in writes.events if each.object not in unwritten]
         self._all(outcome, "Event", lambda each: self._event(each, stamp), events)
         self._place(outcome, writes.placements)
-        self._complain()
+        self._log_problems()
         return outcome
 
     def _settled(
@@ -245,22 +245,19 @@ class Publisher:
         settlement: Settlement,
     ) -> bool:
         """Write the credits of a quantum; return whether they count now."""
-
-        def create(*, again: bool) -> None:  # noqa: ARG001 - a part is there or it is not
-            self._parts.create(settlement.parts)
-
-        def delete(*, again: bool) -> None:  # noqa: ARG001
-            self._parts.delete(dict.fromkeys(settlement.superseded, ""))
-
         if settlement.parts:
-            result = self._tried("parts of the ledger", create)
+            result = self._tried(
+                "parts of the ledger", lambda: self._parts.create(settlement.parts)
+            )
             outcome.results["ConfigMap", result] += 1
             if result != "written":
                 return False
         if self._statuses(outcome, stamp, writes, settlement.version):
             return False
         if settlement.superseded:
-            self._tried("superseded parts of the ledger", delete)  # else they are only litter
+            superseded = dict.fromkeys(settlement.superseded, "")
+            # If that fails, they are only litter.
+            self._tried("superseded parts", lambda: self._parts.delete(superseded))
         return True
 
     @property
@@ -320,7 +317,7 @@ class Publisher:
     ) -> None:
         outcome.results.update((kind, result) for result in self._pool.map(do, writes))
 
-    def _complain(self) -> None:
+    def _log_problems(self) -> None:
         """Log what was not written; objects that others have changed are no error."""
         for level, problems, event in (
             (logging.ERROR, self._problems, "publish-failed"),
@@ -333,7 +330,7 @@ class Publisher:
             problems.clear()
 
     def _profile(self, write: ProfileWrite, stamp: Stamp) -> Result:
-        def make(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
+        def make() -> None:
             made = self._writer.profile(write)
             if made is None:
                 raise SupersededError("one of its name exists since the decision")
@@ -346,7 +343,7 @@ class Publisher:
         """Write an object of the operator's own; a failure is no reason to decide less often."""
         kind = write.object.kind
 
-        def apply(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
+        def apply() -> None:
             try:
                 answer = self._writer.automatic(write, stamp.version_of(write.object) or "")
             except ApiError as error:
@@ -362,7 +359,7 @@ class Publisher:
         result = self._within_budget(write.object, apply)
         return "refused" if result == "failed" else result
 
-    def _within_budget(self, object_: Reference, write: Callable[..., None]) -> Result:
+    def _within_budget(self, object_: Reference, write: Callable[[], object]) -> Result:
         if not self._budget.take(object_):
             return "deferred"
         result = self._tried(object_.title, write, of_user=True)
@@ -375,11 +372,14 @@ class Publisher:
         title = f"NodeAllocation {write.node}"
         last = known.get(write.node)
 
-        def apply(*, again: bool) -> None:
+        def apply() -> None:
             nonlocal last
-            if again:
-                last = self._looked(write.node, stamp.epoch)
-            answer = self._writer.allocation(write, stamp.epoch, last)
+            try:
+                answer = self._writer.allocation(write, stamp.epoch, last)
+            except ApiError as error:
+                if error.reason == "conflict":
+                    last = self._looked(write.node, stamp.epoch)
+                raise
             self._mirror.wrote("NodeAllocation", answer)
 
         return self._tried(title, apply)
@@ -391,10 +391,10 @@ class Publisher:
             SupersededError: It contains a plan of a later leader.
             ApiError: The API server cannot be asked, or refuses.
         """
-        found = self._writer.read(node)
-        if found is None:
+        document = self._writer.read(node)
+        if document is None:
             return None
-        known = CachedAllocation.read(found)
+        known = CachedAllocation.read(document)
         if known.epoch >= epoch:
             raise SupersededError(
                 f"its epoch {known.epoch} is not older than that of this decision, {epoch}"
@@ -414,7 +414,7 @@ class Publisher:
             }
             status = {**status, "leader": stamp.leader, "epoch": epoch}
 
-        def apply(*, again: bool) -> None:  # noqa: ARG001 - a version is written once
+        def apply() -> None:
             try:
                 answer = self._writer.status(write.object, status, version)
             except ApiError as error:
@@ -437,17 +437,18 @@ class Publisher:
                 return "dropped"
         now = rfc3339(datetime.now(UTC))
         document = event_document(event, stamp.leader, now)
-
-        def tell(*, again: bool) -> None:  # noqa: ARG001 - it does not matter to an Event
-            self._api.request("POST", EVENTS.path(namespace_of(event)), document)
-
-        return self._tried(f"Event about {event.object.title}", tell, of_user=True)
+        path = EVENTS.path(namespace_of(event))
+        return self._tried(
+            f"Event about {event.object.title}",
+            lambda: self._api.request("POST", path, document),
+            of_user=True,
+        )
 
     def _placement(self, placement: Placement) -> Result:
         """Place a pod; a failure is no reason to decide less often."""
         done = True
 
-        def place(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
+        def place() -> None:
             nonlocal done
             done = self._placer.place(placement)
 
@@ -456,28 +457,26 @@ class Publisher:
             return "refused"
         return result if done else "gone"
 
-    def _tried(self, title: str, write: Callable[..., None], *, of_user: bool = False) -> Result:
+    def _tried(self, title: str, write: Callable[[], object], *, of_user: bool = False) -> Result:
         """Write an object, with repetitions; return how that ended.
 
         Args:
             title: Name of what is written, for the log.
-            write: Writes it; called with whether another version was found before.
+            write: Writes it.
             of_user: Whether it is one user's, who can have it ``refused`` rather than ``failed``,
                 and ``deferred`` rather than ``superseded``.
         """
-        again = False
         for pause in (*_PAUSES, None):
             if not self._leads():
                 return "unheld"
             try:
-                write(again=again)
+                write()
             except ApiError as error:
                 if error.reason in {"missing", "expired"}:
                     return "gone"
                 if pause is None or not (error.transient or error.reason == "conflict"):
                     self._problems.append(f"{title}: {error}")
                     return "refused" if of_user and error.reason in _REFUSALS else "failed"
-                again = error.reason == "conflict"
                 wait = min(max(pause, error.retry_after), _LONGEST_PAUSE)
                 time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - nothing secret about it
             except SupersededError as error:

@@ -24,18 +24,20 @@ _REPETITION = 5.0
 """Seconds between two attempts to see which kinds the API server has."""
 
 
-def run_lifecycle(found: Configuration, start: Callable[[], None], end: Callable[[], None]) -> None:
+def run_lifecycle(
+    configuration: Configuration, start: Callable[[], None], end: Callable[[], None]
+) -> None:
     """Run until SIGTERM or Ctrl-C.
 
     Args:
-        found: Address and credentials of the API server.
+        configuration: Address and credentials of the API server.
         start: Starts the operator's parts.
         end: Ends them; called in another thread.
     """
     parts = _Parts(start, end)
     try:
         kopf.run(
-            registry=_activities(found, parts),
+            registry=_activities(configuration, parts),
             settings=_settings(),
             clusterwide=True,
             standalone=True,  # the leader is elected by a Lease: Kopf pauses equal peers
@@ -66,19 +68,19 @@ class _Parts:
 
 
 def _settings() -> kopf.OperatorSettings:
-    found = kopf.OperatorSettings()
-    found.posting.enabled = False
-    found.scanning.disabled = True
-    found.networking.error_backoffs = repeat(_REPETITION)  # an outage ends nothing
-    return found
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.networking.error_backoffs = repeat(_REPETITION)  # an outage ends nothing
+    return settings
 
 
-def _activities(found: Configuration, parts: _Parts) -> kopf.OperatorRegistry:
+def _activities(configuration: Configuration, parts: _Parts) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
     def login(**_: Any) -> kopf.ConnectionInfo:
-        return _login(found)
+        return _login(configuration)
 
     @kopf.on.startup(registry=registry)
     def startup(**_: Any) -> None:
@@ -91,18 +93,18 @@ def _activities(found: Configuration, parts: _Parts) -> kopf.OperatorRegistry:
     return registry
 
 
-def _login(found: Configuration) -> kopf.ConnectionInfo:
+def _login(configuration: Configuration) -> kopf.ConnectionInfo:
     """Return the connection of the client; Kopf asks again whenever a token has expired."""
-    authorization = found.auth_settings().get("BearerToken", {}).get("value") or ""
+    authorization = configuration.auth_settings().get("BearerToken", {}).get("value") or ""
     scheme, _, token = authorization.rpartition(" ")
-    direct = should_bypass_proxies(found.host, found.no_proxy or "")
+    direct = should_bypass_proxies(configuration.host, configuration.no_proxy or "")
     return kopf.ConnectionInfo(
-        server=found.host,
-        ca_path=found.ssl_ca_cert,
-        insecure=not found.verify_ssl,
+        server=configuration.host,
+        ca_path=configuration.ssl_ca_cert,
+        insecure=not configuration.verify_ssl,
         scheme=scheme or None,
         token=token or None,
-        certificate_path=found.cert_file,
-        private_key_path=found.key_file,
-        proxy_url=None if direct else found.proxy,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+        proxy_url=None if direct else configuration.proxy,
     )

@@ -23,13 +23,13 @@ def kept_bytes(value: Any) -> int:
     Users cannot write the statuses of Walras's kinds. A part that several objects share counts for
     each of them.
     """
-    found, left = 0, [value]
+    size, left = 0, [value]
     while left:
         each = left.pop()
-        found += sys.getsizeof(each)
+        size += sys.getsizeof(each)
         if isinstance(each, BaseModel):
             fields = each.__dict__
-            found += _OF_MODEL + sys.getsizeof(fields) + sys.getsizeof(each.__pydantic_fields_set__)
+            size += _OF_MODEL + sys.getsizeof(fields) + sys.getsizeof(each.__pydantic_fields_set__)
             left += fields.values()
             left += (each.__pydantic_extra__ or {}).items()
         elif isinstance(each, dict):
@@ -37,4 +37,4 @@ def kept_bytes(value: Any) -> int:
             left += each.values()
         elif isinstance(each, list | tuple):
             left += each
-    return found
+    return size

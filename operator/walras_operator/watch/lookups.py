@@ -174,8 +174,8 @@ class Ends:
 
     def _ask(self, pod: _PodKey) -> Answer[Lifetime | None] | None:
         query = {"fieldSelector": f"metadata.name={pod.name}"}
-        found = self._api.request("GET", PODS.path(pod.namespace), query=query)["items"]
-        end = read_end(found[0] if found else None, pod.uid)
+        pods = self._api.request("GET", PODS.path(pod.namespace), query=query)["items"]
+        end = read_end(pods[0] if pods else None, pod.uid)
         return Answer(end.lifetime) if end.over else None
 
 

@@ -254,7 +254,7 @@ class Mirror:
                 kind: Counter(isinstance(entry.value, Broken) for entry in table.values())
                 for kind, table in self._tables.items()
             }
-        return {kind: (found.total(), found[True]) for kind, found in broken.items()}
+        return {kind: (counted.total(), counted[True]) for kind, counted in broken.items()}
 
     def _take(self, kind: str, document: Document) -> bool:
         """Cache an object; return whether its change may matter to a decision."""
@@ -373,20 +373,20 @@ def _sharing(before: Any, after: Any) -> Any:
 
 def _understood(kind: str, document: Document) -> Any:
     try:
-        found = parse_allocation(document) if kind == "NodeAllocation" else parse_object(document)
+        parsed = parse_allocation(document) if kind == "NodeAllocation" else parse_object(document)
     except ResourceError as error:
         return _broken(error.problems, document)
-    if isinstance(found, MarketJob) and found.spec.command is not None:
-        unread = {"command": found.spec.command[:1], "env": [], "data": JobData()}
-        return found.model_copy(update={"spec": found.spec.model_copy(update=unread)})
-    return found
+    if isinstance(parsed, MarketJob) and parsed.spec.command is not None:
+        unread = {"command": parsed.spec.command[:1], "env": [], "data": JobData()}
+        return parsed.model_copy(update={"spec": parsed.spec.model_copy(update=unread)})
+    return parsed
 
 
 def _broken(problems: Sequence[str], document: Document) -> Broken:
     """Return what is kept of an invalid object; its owner can make it have any number of faults."""
-    told = tuple(clipped(each, _LONGEST_PROBLEM) for each in problems[:_MOST_PROBLEMS])
+    shown = tuple(clipped(each, _LONGEST_PROBLEM) for each in problems[:_MOST_PROBLEMS])
     status = document.get("status") if document["kind"] in OWN_KINDS else None
-    return Broken(told, document["metadata"].get("generation", 0), status)
+    return Broken(shown, document["metadata"].get("generation", 0), status)
 
 
 def _without_own_status(value: Any) -> Any:
@@ -422,8 +422,8 @@ def _older(version: str, known: str) -> bool:
 
 
 def _epoch(document: Document, part: str = "spec") -> int:
-    found = document.get(part)
-    epoch = found.get("epoch") if isinstance(found, dict) else None
+    content = document.get(part)
+    epoch = content.get("epoch") if isinstance(content, dict) else None
     return epoch if isinstance(epoch, int) else 0
 
 

@@ -2,8 +2,8 @@
 
 A reflector follows each kind in a thread of its own (docs/decisions/kopf.md). The mirror counts as
 complete while every kind has been listed and nothing is missed: a kind that may no longer be
-listed, whose requests have failed for some time, or that was long not heard of makes it incomplete,
-and nothing is decided meanwhile.
+listed, whose requests have failed for some time, or of which the API server has long said nothing
+makes it incomplete, and nothing is decided meanwhile.
 
 After etcd was restored from a snapshot, the cluster's objects are older than those that the mirror
 knows, and watches would wait for versions that are yet to come. All are then listed again.
@@ -55,7 +55,7 @@ class Watches:
         self._clock = clock
         self._was_complete = False
         self._followers = {
-            name: MirroredKind(watched, mirror, clock, self._told)
+            name: MirroredKind(watched, mirror, clock, self._note)
             for name, watched in kinds.items()
         }
         self._reflectors = {
@@ -100,8 +100,8 @@ class Watches:
     def problem(self) -> str:
         """Why the mirror is not complete; empty if it is."""
         now = self._clock()
-        found = (problem_of(name, each, now) for name, each in self._reflectors.items())
-        return next(filter(None, found), "")
+        problems = (problem_of(name, each, now) for name, each in self._reflectors.items())
+        return next(filter(None, problems), "")
 
     @property
     def active(self) -> float:
@@ -109,11 +109,11 @@ class Watches:
         return min((each.active for each in self._reflectors.values()), default=self._clock())
 
     def ages(self) -> dict[str, float]:
-        """Return for how many seconds nothing was heard of each kind."""
+        """Return for how many seconds the API server has said nothing of each kind."""
         now = self._clock()
         return {name: now - each.confirmed for name, each in self._reflectors.items()}
 
-    def _told(self, error: ApiError | None) -> None:
+    def _note(self, error: ApiError | None) -> None:
         """Note whether the API server has answered; log when the mirror becomes complete."""
         if error is not None:
             self._was_complete = False
@@ -130,7 +130,7 @@ class MirroredKind:
         watched: The kind.
         mirror: Cache to update.
         clock: Returns seconds.
-        told: Called after each answer of the API server, and with each problem.
+        note: Called after each answer of the API server, and with each problem.
 
     Attributes:
         restored: Whether the next list may have older objects than the mirror.
@@ -141,11 +141,11 @@ class MirroredKind:
         watched: Watched,
         mirror: Mirror,
         clock: Callable[[], float],
-        told: Callable[[ApiError | None], None],
+        note: Callable[[ApiError | None], None],
     ) -> None:
         self.restored = False
         self._watched, self._mirror = watched, mirror
-        self._clock, self._told = clock, told
+        self._clock, self._note = clock, note
         self._problem = ""
         self._failing: float | None = None
 
@@ -172,7 +172,7 @@ class MirroredKind:
             if self._watched.name == "Lease":
                 self._mirror.resume_agents(self._failing)
             self._failing, self._problem = None, ""
-        self._told(None)
+        self._note(None)
 
     def failed(self, error: ApiError) -> None:
         """Log a problem that is new."""
@@ -181,7 +181,7 @@ class MirroredKind:
         if self._problem != str(error):
             _log.warning("objects cannot be watched: %s", error, extra={"event": "watch"})
         self._problem = str(error)
-        self._told(error)
+        self._note(error)
 
 
 def problem_of(name: str, reflector: Reflector, now: float) -> str:

@@ -303,7 +303,7 @@ def _deadline(status: MarketJobStatus) -> DeadlineOutlook | None:
     report = status.deadline
     if report is None:
         return None
-    told = next((each for each in status.conditions if each.type == "OnTime"), None)
+    on_time = next((each for each in status.conditions if each.type == "OnTime"), None)
     return DeadlineOutlook(
         time=report.time,
         accepted=report.accepted,
@@ -313,8 +313,8 @@ def _deadline(status: MarketJobStatus) -> DeadlineOutlook | None:
         earliest=report.earliest_finish,
         latest=report.latest_finish,
         met=report.met,
-        state="Unknown" if told is None else told.status,
-        message="" if told is None else told.message,
+        state="Unknown" if on_time is None else on_time.status,
+        message="" if on_time is None else on_time.message,
     )
 
 

@@ -144,7 +144,7 @@ def _by_pods(facts: Facts) -> dict[str, dict[str, _Purchase]]:
         for job in facts.jobs.values()
         for pod in job.status.pods
     }
-    found: dict[str, dict[str, _Purchase]] = {}
+    purchases: dict[str, dict[str, _Purchase]] = {}
     for node, allocation in facts.allocations.items():
         granted = [pods.get(each["podUID"]) for each in allocation.spec.get("grants") or ()]
         here: dict[str, _Purchase] = {}
@@ -156,8 +156,8 @@ def _by_pods(facts: Facts) -> dict[str, dict[str, _Purchase]]:
             bought, spend = float(pod.bought or 0), float(pod.spend or 0)
             here[user] = _Purchase(old.cores + bought, old.spend + spend)
         else:
-            found[node] = here
-    return found
+            purchases[node] = here
+    return purchases
 
 
 def balances(bought: Purchases, users: Collection[str]) -> tuple[NodeBalance, ...]:
@@ -197,13 +197,13 @@ def partners_of_each(
         groups: Names of the Entitlements that are taken together, by the name of the group.
     """
     lent = bought.lent[bought.known]
-    found = {}
+    partners = {}
     for name, members in groups.items():
         loans = _loans(lent, np.array([user in members for user in bought.users]))
         loans = np.where(np.abs(loans) >= VISIBLE, loans, 0.0)
         ways = loans.clip(min=0).sum(axis=0), loans.clip(max=0).sum(axis=0)
-        found[name] = tuple(each for sums in ways for each in _partners(bought.users, sums))
-    return found
+        partners[name] = tuple(each for sums in ways for each in _partners(bought.users, sums))
+    return partners
 
 
 def together(balances_: Collection[NodeBalance]) -> tuple[Partner, ...]:
@@ -245,9 +245,9 @@ def _loans(lent: Floats, mine: Bools) -> Floats:
 
 def _partners(users: Sequence[str], loans: Floats) -> tuple[Partner, ...]:
     """Return the partners that are visible, the one with most cores first."""
-    found = [
+    partners = [
         Partner(user, float(cores))
         for user, cores in zip(users, loans, strict=True)
         if abs(cores) >= VISIBLE
     ]
-    return tuple(sorted(found, key=lambda each: (-abs(each.cores), each.name)))
+    return tuple(sorted(partners, key=lambda each: (-abs(each.cores), each.name)))

@@ -137,7 +137,7 @@ def _others(facts: Facts, name: str, pods: Sequence[Pod]) -> tuple[Other, ...]:
     allocation = facts.allocations.get(name)
     grants = () if allocation is None else allocation.spec.get("grants") or ()
     granted = {grant.get("podUID") for grant in grants}
-    found = [
+    others = [
         Other(
             pod.metadata.namespace,
             pod.metadata.name,
@@ -147,7 +147,7 @@ def _others(facts: Facts, name: str, pods: Sequence[Pod]) -> tuple[Other, ...]:
         for pod in pods
         if pod.alive and pod.metadata.uid not in granted
     ]
-    return tuple(sorted(found, key=lambda each: (-each.cpus, each.namespace, each.name)))
+    return tuple(sorted(others, key=lambda each: (-each.cpus, each.namespace, each.name)))
 
 
 def _holders(facts: Facts, name: str) -> tuple[Holder, ...]:
@@ -156,12 +156,12 @@ def _holders(facts: Facts, name: str) -> tuple[Holder, ...]:
         return ()
     reported = {each.pod_uid: each for each in allocation.status.pods}
     outcomes = dict(_outcomes(facts, name))
-    found = []
+    holders = []
     for grant in allocation.spec.get("grants") or ():
         holding = reported.get(grant["podUID"])
         namespace = grant.get("namespace", "default")
         job, user, pod = outcomes.get((namespace, grant["name"]), (None, None, None))
-        found.append(
+        holders.append(
             Holder(
                 namespace=namespace,
                 pod=grant["name"],
@@ -176,7 +176,7 @@ def _holders(facts: Facts, name: str) -> tuple[Holder, ...]:
                 reason="" if holding is None else holding.reason,
             )
         )
-    return tuple(sorted(found, key=lambda each: (-each.held, each.namespace, each.pod)))
+    return tuple(sorted(holders, key=lambda each: (-each.held, each.namespace, each.pod)))
 
 
 def _memory(grant: Mapping[str, Any]) -> int | None:

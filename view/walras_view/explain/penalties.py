@@ -51,12 +51,12 @@ def penalties_of(profile: ApiObject[SpeedupProfileStatus]) -> tuple[CoRunnerPena
         f"{profile.namespace}/{each['profile']}": float(each["penalty"])
         for each in profile.spec.get("penalties") or ()
     }
-    found = [
+    penalties = [
         CoRunnerPenalty(other, penalty, None, WRITTEN, None, None, max(penalty, 0.0), "")
         for other, penalty in written.items()
     ]
-    found += _measured(profile.status.penalties, written)
-    return tuple(sorted(found, key=_order))
+    penalties += _measured(profile.status.penalties, written)
+    return tuple(sorted(penalties, key=_order))
 
 
 def _measured(

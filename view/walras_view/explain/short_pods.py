@@ -48,7 +48,7 @@ def short_pods(facts: Facts) -> tuple[ShortPod, ...]:
 
     Pods that their job's status has no room for are not among them.
     """
-    found = []
+    pods = []
     for job in facts.jobs.values():
         for pod in job.status.pods:
             has = number(pod.held)
@@ -57,7 +57,7 @@ def short_pods(facts: Facts) -> tuple[ShortPod, ...]:
             below = BELOW_REQUEST in pod.reason
             if has < STARVES or below:
                 user = str(job.spec.get("entitlement", ""))
-                found.append(
+                pods.append(
                     ShortPod(
                         namespace=job.namespace,
                         job=job.name,
@@ -71,5 +71,5 @@ def short_pods(facts: Facts) -> tuple[ShortPod, ...]:
                     )
                 )
     return tuple(
-        sorted(found, key=lambda each: (not each.starves, each.held, each.namespace, each.pod))
+        sorted(pods, key=lambda each: (not each.starves, each.held, each.namespace, each.pod))
     )

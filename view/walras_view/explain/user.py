@@ -217,24 +217,24 @@ def _loans(loans: Iterable[Loan]) -> tuple[MemoryLoan, ...]:
 
 def with_all_below(facts: Facts, name: str) -> set[str]:
     """Return an entitlement and all below it."""
-    found, pending = {name}, [name]
+    names, pending = {name}, [name]
     while pending:
         parent = pending.pop()
         children = {
             child
             for child, each in facts.entitlements.items()
-            if each.spec.get("parent") == parent and child not in found
+            if each.spec.get("parent") == parent and child not in names
         }
-        found |= children
+        names |= children
         pending += children
-    return found
+    return names
 
 
 def _places(facts: Facts, name: str) -> tuple[Place, ...]:
     """Return the way up from an entitlement, which ends at the whole or where it is broken."""
-    found: list[Place] = []
+    places: list[Place] = []
     at: str | None = name
-    while at is not None and at in facts.entitlements and all(at != each.name for each in found):
+    while at is not None and at in facts.entitlements and all(at != each.name for each in places):
         spec = facts.entitlements[at].spec
         parent = spec.get("parent")
         together = sum(
@@ -243,6 +243,6 @@ def _places(facts: Facts, name: str) -> tuple[Place, ...]:
             if each.spec.get("parent") == parent
         )
         of = together if facts.all_entitlements else None
-        found.append(Place(at, spec.get("shares", 0), of, parent or ""))
+        places.append(Place(at, spec.get("shares", 0), of, parent or ""))
         at = parent
-    return tuple(found)
+    return tuple(places)

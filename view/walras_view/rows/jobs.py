@@ -147,6 +147,8 @@ def _pod(pod: PodOutcome) -> PodRow:
 
 def per_pod(pods: Iterable[PodRow]) -> str:
     """Return what a job's pods hold, shortly: 4, 0.333, or 2.333-5."""
-    found = sorted({pod.held for pod in pods if pod.held})
-    ends = dict.fromkeys(f"{each:.3f}".rstrip("0").rstrip(".") for each in (found[:1] + found[-1:]))
+    amounts = sorted({pod.held for pod in pods if pod.held})
+    ends = dict.fromkeys(
+        f"{each:.3f}".rstrip("0").rstrip(".") for each in (amounts[:1] + amounts[-1:])
+    )
     return "-".join(ends) or "-"

@@ -149,12 +149,12 @@ def _used(facts: Facts) -> dict[str, tuple[float | None, float | None]]:
     """Return cores and bytes used by entitlement, if all of its jobs are known."""
     if facts.namespace:
         return {}
-    found: defaultdict[str, list[tuple[float | None, float | None]]] = defaultdict(list)
+    by_user: defaultdict[str, list[tuple[float | None, float | None]]] = defaultdict(list)
     for job in facts.jobs.values():
-        found[str(job.spec.get("entitlement"))].append(used_by_job(facts, job))
+        by_user[str(job.spec.get("entitlement"))].append(used_by_job(facts, job))
     return {
         name: (total(cores for cores, _ in each), total(memory for _, memory in each))
-        for name, each in found.items()
+        for name, each in by_user.items()
     }
 
 

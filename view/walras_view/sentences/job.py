@@ -108,11 +108,11 @@ def _exploration(co_runner: PodCoRunner, subject: str) -> str:
 def penalty_sentence(penalty: CoRunnerPenalty) -> str:
     """Return what a program loses beside another, how that is known, and whether it counts."""
     verb = "loses" if penalty.penalty >= 0 else "gains"
-    told = f"{verb} {abs(penalty.penalty):.1%} of its throughput ({_measurement(penalty)})"
+    loss = f"{verb} {abs(penalty.penalty):.1%} of its throughput ({_measurement(penalty)})"
     if penalty.why_not:
-        return f"{told}; does not count: {penalty.why_not}"
+        return f"{loss}; does not count: {penalty.why_not}"
     return (
-        f"{told}; counts as {penalty.counted:.1%}" if penalty.counted else f"{told}; lowers nothing"
+        f"{loss}; counts as {penalty.counted:.1%}" if penalty.counted else f"{loss}; lowers nothing"
     )
 
 

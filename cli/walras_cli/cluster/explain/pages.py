@@ -119,7 +119,7 @@ def _program(
     spec = job.spec
     name = str(spec.get("profile") or spec.get("program") or job.name)
     try:
-        found = cluster.get(PROFILES.path(job.namespace, quote(name, safe="")))
+        profile = cluster.get(PROFILES.path(job.namespace, quote(name, safe="")))
     except ApiError as error:
         if error.reason == "missing":
             return None, ()
@@ -127,7 +127,7 @@ def _program(
             raise
         right = f"get {PROFILES.resource} in namespace {job.namespace}"
         return None, (f"penalties are not shown, since you have no right to {right}",)
-    return ApiObject.read(found, SpeedupProfileStatus), ()
+    return ApiObject.read(profile, SpeedupProfileStatus), ()
 
 
 def _user(cluster: Cluster, name: str) -> ExplainPage:
@@ -139,8 +139,9 @@ def _user(cluster: Cluster, name: str) -> ExplainPage:
     if name not in facts.entitlements:
         _require(cluster, facts, f"Entitlement {name}", RIGHT_TO_ENTITLEMENTS)
         raise not_found(f"Entitlement {name}", name, facts.entitlements, (), "users")
-    found = replace(explain_user(facts, name), bids=bids_of(facts, name))
-    return _page("Entitlement", found, facts, waiting_for_quota(facts.entitlements[name].status))
+    explanation = replace(explain_user(facts, name), bids=bids_of(facts, name))
+    waiting = waiting_for_quota(facts.entitlements[name].status)
+    return _page("Entitlement", explanation, facts, waiting)
 
 
 def _node(cluster: Cluster, name: str) -> ExplainPage:
@@ -181,18 +182,18 @@ def _page(
 
 def pods_of(cluster: Cluster, node: str) -> list[Pod] | None:
     """Return the pods of a node; None if they may not be seen."""
-    found: list[Any] = []
+    pods: list[Any] = []
     try:
         for document in cluster.every(PODS, fieldSelector=f"spec.nodeName={node}"):
             try:
-                found.append(parse_object(document))
+                pods.append(parse_object(document))
             except ResourceError:
                 continue  # the operator leaves it out too
     except ApiError as error:
         if error.reason != "forbidden":
             raise
         return None
-    return found
+    return pods
 
 
 def _require(cluster: Cluster, facts: Facts, what: str, right: str) -> None:

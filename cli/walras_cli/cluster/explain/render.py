@@ -52,9 +52,9 @@ def facts(*pairs: tuple[str, str]) -> Table:
     return table
 
 
-def faults(found: Sequence[Fault]) -> list[RenderableType]:
+def faults(conditions: Sequence[Fault]) -> list[RenderableType]:
     """Return what is wrong, and with which object."""
-    lines = [line(f"{each.object}, {each.condition}", each.message, "red") for each in found]
+    lines = [line(f"{each.object}, {each.condition}", each.message, "red") for each in conditions]
     return [heading("Problems"), *lines] if lines else []
 
 

@@ -42,13 +42,11 @@ def read_owed(cluster: Cluster) -> tuple[Owed, ...]:
 def owed_of(facts: Facts) -> tuple[Owed, ...]:
     """Return what entitlements without children are owed, as far as an account is kept."""
     parents = {each.spec.get("parent") for each in facts.entitlements.values()}
-    found = []
+    owed = []
     for row in user_rows(facts, lambda row: row.name):
         if row.name in parents:
             continue
         kept = facts.entitlements[row.name].status.core_credits
         cores = None if kept is None else float(kept.core_hours)
-        found.append(Owed(row.name, cores, gib_hours(facts, row)))
-    return tuple(
-        each for each in found if each.core_hours is not None or each.gib_hours is not None
-    )
+        owed.append(Owed(row.name, cores, gib_hours(facts, row)))
+    return tuple(each for each in owed if each.core_hours is not None or each.gib_hours is not None)

@@ -39,7 +39,7 @@ class When(click.ParamType[timedelta | datetime, str]):
         if span:
             return timedelta(**{_UNITS[span[2]]: int(span[1])})
         try:
-            found = datetime.fromisoformat(value)
+            time = datetime.fromisoformat(value)
         except ValueError:
             self.fail(
                 f"{value!r} is no time; write how long ago, such as 30d, 12h or 4w, or a date such "
@@ -47,7 +47,7 @@ class When(click.ParamType[timedelta | datetime, str]):
                 param,
                 ctx,
             )
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 class By(click.ParamType[frozenset[str], str]):
@@ -61,10 +61,10 @@ class By(click.ParamType[frozenset[str], str]):
         """Return the columns that tell rows apart."""
         if isinstance(value, frozenset):
             return value
-        found = frozenset(value.split(","))
-        if not found <= {"user", "month"}:
+        columns = frozenset(value.split(","))
+        if not columns <= {"user", "month"}:
             self.fail(f"{value!r}; write user, month, or user,month", param, ctx)
-        return found
+        return columns
 
 
 @click.command(short_help="Show what users were entitled to, held and paid over weeks or months.")
@@ -220,11 +220,11 @@ def _from_operator(
     with connected(target) as cluster:
         namespace = target.namespace or namespace_of_operator(cluster)
         span = span_of(since, until, cluster.now, WRITTEN)
-        found = HistoryReader(cluster, namespace).accounts(span.start, span.end)
-        account = () if found.forbidden else read_owed(cluster)
-    if found.forbidden:
-        raise Failure(*found.notes)
-    return span, found.days, found.notes, account
+        accounts = HistoryReader(cluster, namespace).accounts(span.start, span.end)
+        account = () if accounts.forbidden else read_owed(cluster)
+    if accounts.forbidden:
+        raise Failure(*accounts.notes)
+    return span, accounts.days, accounts.notes, account
 
 
 def _from_prometheus(

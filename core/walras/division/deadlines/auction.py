@@ -57,12 +57,12 @@ def within_nodes(
     reach: Mapping[str, float], snapshot: Snapshot, requests: Iterable[Request]
 ) -> list[Request]:
     """Return requests, of which none is within reach whose pods need more than a node together."""
-    found = []
+    fitting = []
     for request in requests:
         needs = _needs(snapshot, request)
         enough = all(cores <= reach[node] + NEGLIGIBLE for node, cores in needs.items())
-        found.append(request._replace(within_reach=request.within_reach and enough))
-    return found
+        fitting.append(request._replace(within_reach=request.within_reach and enough))
+    return fitting
 
 
 def _needs(snapshot: Snapshot, request: Request) -> defaultdict[str, float]:

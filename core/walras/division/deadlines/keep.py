@@ -105,5 +105,5 @@ def _with_outcomes(
                 state=answer.state,
             )
     granted = {identity(grant) for grant in plan.grants}
-    found = (outcomes[number] for number in sorted(outcomes))
-    return replace(plan, deadlines=tuple(each for each in found if identity(each) in granted))
+    deadlines = (outcomes[number] for number in sorted(outcomes))
+    return replace(plan, deadlines=tuple(each for each in deadlines if identity(each) in granted))

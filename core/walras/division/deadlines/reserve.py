@@ -99,7 +99,7 @@ def not_held(plan: Plan, snapshot: Snapshot, chosen: Iterable[Request]) -> list[
     Nodes that keep their division whatever happens do not count.
     """
     held = plan.holdings()
-    found = []
+    missed = []
     for request in chosen:
         for part in request.parts:
             job = snapshot.jobs[part.number]
@@ -107,9 +107,9 @@ def not_held(plan: Plan, snapshot: Snapshot, chosen: Iterable[Request]) -> list[
                 held.get(identity(job), 0.0) < part.cores - LEEWAY
                 and job.node not in snapshot.frozen
             ):
-                found.append(request)
+                missed.append(request)
                 break
-    return found
+    return missed
 
 
 def _last_of_users(requests: Iterable[Request]) -> list[Request]:

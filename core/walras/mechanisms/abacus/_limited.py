@@ -309,9 +309,9 @@ def total_within_limits(powers: FloatTable, limits: FloatTable, resource: int) -
     """
     jobs = len(powers)
     full = np.zeros(jobs, np.bool_)
-    total, found = 0.0, True
-    while found:
-        found = False
+    total, settled = 0.0, True
+    while settled:
+        settled = False
         below, free = 0.0, 1.0
         for i in range(jobs):
             if full[i]:
@@ -322,5 +322,5 @@ def total_within_limits(powers: FloatTable, limits: FloatTable, resource: int) -
         for i in range(jobs):
             if not full[i] and powers[i, resource] > limits[i, resource] * total:
                 full[i] = True
-                found = True
+                settled = True
     return total

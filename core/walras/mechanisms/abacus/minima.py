@@ -79,22 +79,22 @@ def run_auctions_with_minima(
     reach = _of_all(auctions, lambda each: each.utilities(each.limits))
     least = minima - SLACK * _of_all(auctions, lambda each: each.weights.sum(axis=1))
     counts = (minima > NO_MINIMUM) & (reach >= least)
-    found = OutcomeWithMinima(asked, [run_auction(each) for each in auctions], counts)
+    outcome = OutcomeWithMinima(asked, [run_auction(each) for each in auctions], counts)
     if not counts.any():
-        return found
+        return outcome
     needs_of = _Needs(auctions, owner, np.minimum(minima + margin, reach), asked)
     for rounds_left in reversed(range(MOST_ROUNDS)):
-        budgets, hopeless = needs_of.divide(found)
-        moves = np.abs(budgets - found.budgets) > SETTLED * needs_of.money[owner]
-        missed = found.promised & (_utilities(found) < least)
+        budgets, hopeless = needs_of.divide(outcome)
+        moves = np.abs(budgets - outcome.budgets) > SETTLED * needs_of.money[owner]
+        missed = outcome.promised & (_utilities(outcome) < least)
         if not moves.any() and not missed.any():
             break
-        dropped = missed if not rounds_left else _last(asked, owner, found.promised & hopeless)
+        dropped = missed if not rounds_left else _last(asked, owner, outcome.promised & hopeless)
         if not moves.any():
-            dropped = _last(asked, owner, found.promised & np.isin(owner, owner[missed]))
-        found = found._replace(promised=found.promised & ~dropped)
-        found = _run_again(auctions, np.where(moves, budgets, found.budgets), found)
-    return found
+            dropped = _last(asked, owner, outcome.promised & np.isin(owner, owner[missed]))
+        outcome = outcome._replace(promised=outcome.promised & ~dropped)
+        outcome = _run_again(auctions, np.where(moves, budgets, outcome.budgets), outcome)
+    return outcome
 
 
 class _Needs:
@@ -114,12 +114,12 @@ class _Needs:
         self._step, self._rise = np.ones(len(owner)), np.zeros(len(owner))
         self._rounds_above = np.zeros(len(self.money), np.int64)
 
-    def divide(self, found: OutcomeWithMinima) -> tuple[Floats, Bools]:
+    def divide(self, outcome: OutcomeWithMinima) -> tuple[Floats, Bools]:
         """Return money by what jobs with promises need, and whose users cannot pay, shape (n,)."""
-        rise = np.log(_growth(self._auctions, self._aim, found))
+        rise = np.log(_growth(self._auctions, self._aim, outcome))
         self._step[rise * self._rise < 0] /= 2
         self._rise = rise
-        needs = np.where(found.promised, found.budgets * np.exp(rise * self._step), 0.0)
+        needs = np.where(outcome.promised, outcome.budgets * np.exp(rise * self._step), 0.0)
         together, most = np.bincount(self._owner, needs), MOST_FOR_MINIMA * self.money
         above = together > most
         self._rounds_above = np.where(above, self._rounds_above + 1, 0)
@@ -146,19 +146,19 @@ def _of_all(auctions: Sequence[Auction], of_jobs: Callable[[Auction], Floats]) -
     return np.concatenate([np.zeros(0), *map(of_jobs, auctions)])
 
 
-def _utilities(found: OutcomeWithMinima) -> Floats:
-    return np.concatenate([each.utilities for each in found.auctions])
+def _utilities(outcome: OutcomeWithMinima) -> Floats:
+    return np.concatenate([each.utilities for each in outcome.auctions])
 
 
 def _run_again(
-    auctions: Sequence[Auction], budgets: Floats, found: OutcomeWithMinima
+    auctions: Sequence[Auction], budgets: Floats, outcome: OutcomeWithMinima
 ) -> OutcomeWithMinima:
     """Run those auctions again in which budgets have changed."""
     outcomes, end = [], 0
-    for auction, before in zip(auctions, found.auctions, strict=True):
+    for auction, before in zip(auctions, outcome.auctions, strict=True):
         start, end = end, end + len(auction.budgets)
         now = budgets[start:end]
-        if (now == found.budgets[start:end]).all():
+        if (now == outcome.budgets[start:end]).all():
             outcomes.append(before)
             continue
         changed = Auction(
@@ -169,10 +169,10 @@ def _run_again(
             limits=auction.limits,
         )
         outcomes.append(run_auction(changed, start=before.sub_budgets))
-    return found._replace(budgets=budgets, auctions=outcomes)
+    return outcome._replace(budgets=budgets, auctions=outcomes)
 
 
-def _growth(auctions: Sequence[Auction], aim: Floats, found: OutcomeWithMinima) -> Floats:
+def _growth(auctions: Sequence[Auction], aim: Floats, outcome: OutcomeWithMinima) -> Floats:
     """Return by what factor of their money jobs reach their aim while others keep their bids.
 
     Exact for one resource, where the odds s / (1 - s) of a share grow as money**alpha. 1 for jobs
@@ -183,9 +183,9 @@ def _growth(auctions: Sequence[Auction], aim: Floats, found: OutcomeWithMinima) 
     alpha = _of_all(auctions, lambda each: np.full(len(each.budgets), max(each.alpha, 0.1)))
 
     def odds(utilities: Floats) -> Floats:
-        part = np.where(found.promised, utilities, 0.0) / whole
+        part = np.where(outcome.promised, utilities, 0.0) / whole
         share = np.where(log, np.exp(np.minimum(part, 0.0)), part).clip(1e-12, 1 - 1e-12)
         return np.asarray(share / (1 - share))
 
-    growth = (odds(aim) / odds(_utilities(found))) ** (1 / alpha)
+    growth = (odds(aim) / odds(_utilities(outcome))) ** (1 / alpha)
     return np.asarray(growth.clip(1 / LARGEST_GROWTH, LARGEST_GROWTH))

@@ -160,21 +160,21 @@ def _solve_in_stages(
     for largest in stages:
         fraction = np.clip(market.fraction, SMALLEST_FRACTION, largest)
         patience = max(max_passes // len(stages), 1)
-        found = solve_bounded(market, kept, lower, upper, fraction, prices, tolerance, patience)
-        passes += found.passes
+        solution = solve_bounded(market, kept, lower, upper, fraction, prices, tolerance, patience)
+        passes += solution.passes
         if largest < most_parallel:
-            prices = np.where(found.prices > 0, found.prices, prices)
+            prices = np.where(solution.prices > 0, solution.prices, prices)
         one = Equilibrium(
             market,
-            np.where(np.diff(market.by_server.start) > 0, found.prices, 0.0),
-            found.cores,
+            np.where(np.diff(market.by_server.start) > 0, solution.prices, 0.0),
+            solution.cores,
             "bounded alternation",
             passes,
             tolerance,
-            np.where(found.affordable[market.user], lower, kept),
+            np.where(solution.affordable[market.user], lower, kept),
             upper,
-            found.affordable,
-            found.residual,
+            solution.affordable,
+            solution.residual,
         )
         results.append(one)
         if one.converged:

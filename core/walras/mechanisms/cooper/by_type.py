@@ -138,8 +138,8 @@ def _by_policy(
     partner = np.full(len(agent_type), ALONE, np.int64)
     for first in range(0, len(agent_type), BATCH):
         batch = agent_type[first : first + BATCH]
-        found = decide(np.ascontiguousarray(cost[np.ix_(batch, batch)])).partner
-        partner[first : first + BATCH] = np.where(found == ALONE, ALONE, found + first)
+        paired = decide(np.ascontiguousarray(cost[np.ix_(batch, batch)])).partner
+        partner[first : first + BATCH] = np.where(paired == ALONE, ALONE, paired + first)
     return partner
 
 

@@ -223,7 +223,7 @@ def _exchanges(
     first, second = pairs.kinds.T
     kept = np.where(pairs.single, spread[first, second], 0.0)
     taught_now = np.hypot(kept[:, None], kept)
-    found: list[tuple[float, int, int, bool]] = []
+    exchanges: list[tuple[float, int, int, bool]] = []
     for turned in (False, True):
         facing, behind = (second, first) if turned else (first, second)
         changes = [
@@ -244,10 +244,10 @@ def _exchanges(
         able = allowed[np.ix_(first, facing)] & allowed[np.ix_(second, behind)]
         good = able & (worst <= budget) & (value > LEAST_VALUE) & (worth > 0)
         one, other = np.nonzero(np.triu(good, 1))
-        found += [
+        exchanges += [
             (-each, i, j, turned)
             for each, i, j in zip(
                 worth[one, other].tolist(), one.tolist(), other.tolist(), strict=True
             )
         ]
-    return [(i, j, turned) for _, i, j, turned in sorted(found)]
+    return [(i, j, turned) for _, i, j, turned in sorted(exchanges)]

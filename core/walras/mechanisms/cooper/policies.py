@@ -33,13 +33,13 @@ def stable_roommates(disutility: ArrayLike) -> Colocation:
         ColocationError: See ``check_disutility``.
     """
     cost = check_disutility(disutility)
-    found = find_roommates(cost)
-    partner = found.partner.copy()
-    rejected = found.rejected
+    roommates = find_roommates(cost)
+    partner = roommates.partner.copy()
+    rejected = roommates.rejected
     leftover_pairs = pair_greedily(np.ascontiguousarray(cost[np.ix_(rejected, rejected)]))
     paired = leftover_pairs != ALONE
     partner[rejected[paired]] = rejected[leftover_pairs[paired]]
-    return Colocation(partner, "StableRoommates", rejected, found.proposals)
+    return Colocation(partner, "StableRoommates", rejected, roommates.proposals)
 
 
 def greedy(disutility: ArrayLike) -> Colocation:

@@ -138,15 +138,15 @@ def _gap(first: int, last: int) -> str:
     return f"{which} not in the log"
 
 
-def _differences(expected: Ledger, found: Ledger) -> str:
+def _differences(expected: Ledger, kept: Ledger) -> str:
     """Return how two ledgers differ, with the credits of the first few users that do."""
-    if expected.quantum != found.quantum:
-        return f"it is of quantum {found.quantum}"
-    if expected.users != found.users:
+    if expected.quantum != kept.quantum:
+        return f"it is of quantum {kept.quantum}"
+    if expected.users != kept.users:
         return "its users are others, or in another order"
     off = [
         f"{user} has {in_credits(int(now))} credits instead of {in_credits(int(due))}"
-        for user, due, now in zip(expected.users, expected.balances, found.balances, strict=True)
+        for user, due, now in zip(expected.users, expected.balances, kept.balances, strict=True)
         if due != now
     ]
     return "; ".join(off[:MOST_NAMED]) or "its carry is another"

@@ -338,10 +338,10 @@ def in_credits(micro: int) -> str:
 
 
 def _from_decimal(what: str, text: object) -> int:
-    found = _DECIMAL.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _DECIMAL.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise KarmaError(
             f"{what} = {shorten(text)}: a string such as '6.5' is needed, of at most 6 places"
         )
-    whole, part = found.groups(default="")
+    whole, part = match.groups(default="")
     return int(whole) * UNIT + int(part.ljust(6, "0"))
