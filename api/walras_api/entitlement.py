@@ -8,7 +8,14 @@ from pydantic import Field
 
 from walras_api.fields import Name, PositiveInt, Unique
 from walras_api.model import LabelSelector, Model, Resource, Rule
-from walras_api.status import Amount, ConditionedStatus, Decimals, Status, WaitingWorkloads
+from walras_api.status import (
+    Amount,
+    ConditionedStatus,
+    Decimals,
+    Status,
+    WaitingWorkloads,
+    at_most,
+)
 
 MOST_SPENDS = 100
 """Nodes that an Entitlement's status lists: those on which it spends most."""
@@ -133,8 +140,8 @@ class Credits(Status):
     balance: Decimals
     earned: Decimals
     spent: Decimals | None = None
-    lent: Annotated[list[Loan], Field(max_length=MOST_LOANS)] = Field(default_factory=list)
-    borrowed: Annotated[list[Loan], Field(max_length=MOST_LOANS)] = Field(default_factory=list)
+    lent: list[Loan] = at_most(MOST_LOANS)
+    borrowed: list[Loan] = at_most(MOST_LOANS)
 
 
 class CoreCredits(Status):
@@ -200,9 +207,7 @@ class EntitlementStatus(ConditionedStatus):
     credits: Credits | None = None
     core_credits: CoreCredits | None = None
     waiting: WaitingWorkloads | None = None
-    spend_by_node: Annotated[list[NodeSpend], Field(max_length=MOST_SPENDS)] = Field(
-        default_factory=list
-    )
+    spend_by_node: list[NodeSpend] = at_most(MOST_SPENDS)
     other_nodes: int = 0
     other_spend: Decimals | None = None
 

@@ -34,6 +34,7 @@ from walras_api.status import (
     Status,
     Time,
     WaitingWorkloads,
+    at_most,
 )
 
 if TYPE_CHECKING:
@@ -463,12 +464,8 @@ class NodesEffectReport(Status):
     progress: Decimals
     progress_error: Decimals | None = None
     speedup: Decimals
-    gaining: Annotated[list[UserChangeReport], Field(max_length=MOST_USERS)] = Field(
-        default_factory=list
-    )
-    losing: Annotated[list[UserChangeReport], Field(max_length=MOST_USERS)] = Field(
-        default_factory=list
-    )
+    gaining: list[UserChangeReport] = at_most(MOST_USERS)
+    losing: list[UserChangeReport] = at_most(MOST_USERS)
 
 
 class PredictionReport(Status):
@@ -634,9 +631,7 @@ class AccountReport(Status):
     """
 
     since: Time
-    balances: Annotated[list[AccountBalance], Field(max_length=MOST_BALANCES)] = Field(
-        default_factory=list
-    )
+    balances: list[AccountBalance] = at_most(MOST_BALANCES)
     parts: Annotated[list[LedgerPart], Field(max_length=MOST_PARTS)] | None = None
 
 
@@ -672,10 +667,8 @@ class MarketStatus(ConditionedStatus):
     scores: ScoreReport | None = None
     size: MarketSize | None = None
     waiting: WaitingWorkloads | None = None
-    prices: Annotated[list[NodePrice], Field(max_length=MOST_NODES)] = Field(default_factory=list)
-    node_pools: Annotated[list[NodePoolReport], Field(max_length=MOST_POOLS)] = Field(
-        default_factory=list
-    )
+    prices: list[NodePrice] = at_most(MOST_NODES)
+    node_pools: list[NodePoolReport] = at_most(MOST_POOLS)
     other_node_pools: int | None = None
     node_gains: Annotated[list[NodeGain], Field(max_length=MOST_NODE_GAINS)] = Field(
         default_factory=list

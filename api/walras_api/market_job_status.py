@@ -6,13 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from walras_api.status import (
-    Amount,
-    ConditionedStatus,
-    Decimals,
-    Status,
-    Time,
-)
+from walras_api.status import Amount, ConditionedStatus, Decimals, Status, Time, at_most
 
 MOST_PODS = 250
 """Pods that a MarketJob's status lists."""
@@ -252,12 +246,8 @@ class RunsReport(Status):
         underway: Pods that run, or whose end the operator has not looked up yet.
     """
 
-    finished: Annotated[list[FinishedRun], Field(max_length=MOST_RUNS)] = Field(
-        default_factory=list
-    )
-    underway: Annotated[list[RunUnderway], Field(max_length=MOST_UNDERWAY)] = Field(
-        default_factory=list
-    )
+    finished: list[FinishedRun] = at_most(MOST_RUNS)
+    underway: list[RunUnderway] = at_most(MOST_UNDERWAY)
 
 
 class CountedPart(Status):
@@ -300,7 +290,7 @@ class PodWork(Status):
     counter: Decimals | None = None
     counted_at: Time | None = None
     counted_work: Decimals | None = None
-    parts: Annotated[list[CountedPart], Field(max_length=MOST_PARTS)] = Field(default_factory=list)
+    parts: list[CountedPart] = at_most(MOST_PARTS)
     reserved_cores: Decimals | None = None
     finished: Time | None = None
 
@@ -359,7 +349,7 @@ class DeadlineReport(Status):
     predicted: PredictedFinish | None = None
     finished: Time | None = None
     met: bool | None = None
-    pods: Annotated[list[PodWork], Field(max_length=MOST_UNDERWAY)] = Field(default_factory=list)
+    pods: list[PodWork] = at_most(MOST_UNDERWAY)
 
 
 class MarketJobStatus(ConditionedStatus):
@@ -397,4 +387,4 @@ class MarketJobStatus(ConditionedStatus):
     auction: AuctionReport | None = None
     runs: RunsReport | None = None
     deadline: DeadlineReport | None = None
-    pods: Annotated[list[PodOutcome], Field(max_length=MOST_PODS)] = Field(default_factory=list)
+    pods: list[PodOutcome] = at_most(MOST_PODS)

@@ -19,7 +19,7 @@ from walras_api.fields import (
 )
 from walras_api.market_job import CounterFile, HttpCounter, ProgressSource  # noqa: TC001 - pydantic reads them
 from walras_api.model import Model, Resource, Rule
-from walras_api.status import Amount, Condition, Decimals, Status, Time
+from walras_api.status import Amount, Condition, Decimals, Status, Time, at_most
 
 MOST_GRANTS = 1000
 """Maximum number of grants of a node, which is more pods than any node runs."""
@@ -285,7 +285,7 @@ class NodeTopology(Status):
     numa_nodes: CpuCount
     reserved: str = ""
     memory: Amount
-    layout: Annotated[list[CorePlace], Field(max_length=MOST_CORES)] = Field(default_factory=list)
+    layout: list[CorePlace] = at_most(MOST_CORES)
 
 
 class PlannedWrite(Status):
@@ -399,12 +399,10 @@ class NodeAllocationStatus(Status):
     mode: Literal["enforce", "observe"] = "observe"
     topology: NodeTopology | None = None
     shared_cpus: str = ""
-    pods: Annotated[list[GrantStatus], Field(max_length=MOST_GRANTS)] = Field(default_factory=list)
+    pods: list[GrantStatus] = at_most(MOST_GRANTS)
     would_write: list[PlannedWrite] = Field(default_factory=list)
     profiling: ProfilingStatus | None = None
-    counters: Annotated[list[CounterReading], Field(max_length=MOST_GRANTS)] = Field(
-        default_factory=list
-    )
+    counters: list[CounterReading] = at_most(MOST_GRANTS)
     conditions: Annotated[
         list[NodeAllocationCondition], Unique("conditions of type", key="type")
     ] = Field(default_factory=list)

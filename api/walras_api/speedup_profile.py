@@ -20,7 +20,7 @@ from walras_api.fields import (
     Unique,
 )
 from walras_api.model import Model, Resource, Rule
-from walras_api.status import ConditionedStatus, Decimals, Status, Time
+from walras_api.status import ConditionedStatus, Decimals, Status, Time, at_most
 
 if TYPE_CHECKING:
     from walras.speedup.diagnosis import Finding
@@ -181,12 +181,10 @@ class OnlineMeasurement(Status):
     node: str
     finished: Time
     source: Literal["instructions", "cpuTime", "file", "http"]
-    samples: Annotated[list[OnlineSample], Field(max_length=MOST_SAMPLES)] = Field(
-        default_factory=list
-    )
+    samples: list[OnlineSample] = at_most(MOST_SAMPLES)
     memory_bandwidth: Decimals | None = None
     co_runners: Annotated[list[str], Field(max_length=MOST_COMPANY)] | None = None
-    warnings: Annotated[list[str], Field(max_length=32)] = Field(default_factory=list)
+    warnings: list[str] = at_most(32)
 
 
 class OnlineRequest(Status):
@@ -311,18 +309,12 @@ class OnlineProfile(Status):
     """
 
     request: OnlineRequest | None = None
-    measurements: Annotated[list[OnlineMeasurement], Field(max_length=MOST_MEASUREMENTS)] = Field(
-        default_factory=list
-    )
+    measurements: list[OnlineMeasurement] = at_most(MOST_MEASUREMENTS)
     failure: OnlineFailure | None = None
     look_failure: OnlineFailure | None = None
     check: OnlineCheck | None = None
-    co_runners: Annotated[list[CoRunnerProgress], Field(max_length=MOST_CO_RUNNERS)] = Field(
-        default_factory=list
-    )
-    predictions: Annotated[list[ScoredPrediction], Field(max_length=MOST_SCORED)] = Field(
-        default_factory=list
-    )
+    co_runners: list[CoRunnerProgress] = at_most(MOST_CO_RUNNERS)
+    predictions: list[ScoredPrediction] = at_most(MOST_SCORED)
 
 
 class FractionAt(Status):
@@ -431,18 +423,12 @@ class SpeedupProfileStatus(ConditionedStatus):
     whole_data_parallel_fraction: Decimals | None = None
     raw_parallel_fraction: Decimals | None = None
     variance: Decimals | None = None
-    parallel_fraction_by_cores: Annotated[list[FractionAt], Field(max_length=MOST_RUN_TIMES)] = (
-        Field(default_factory=list)
-    )
-    time_models: Annotated[list[TimeModelReport], Field(max_length=MOST_RUN_TIMES)] = Field(
-        default_factory=list
-    )
+    parallel_fraction_by_cores: list[FractionAt] = at_most(MOST_RUN_TIMES)
+    time_models: list[TimeModelReport] = at_most(MOST_RUN_TIMES)
     memory_bandwidth: Decimals | None = None
-    penalties: Annotated[list[MeasuredPenalty], Field(max_length=MOST_PENALTIES)] = Field(
-        default_factory=list
-    )
+    penalties: list[MeasuredPenalty] = at_most(MOST_PENALTIES)
     online: OnlineProfile | None = None
-    findings: Annotated[list[ProfileFinding], Field(max_length=32)] = Field(default_factory=list)
+    findings: list[ProfileFinding] = at_most(32)
 
 
 class SpeedupProfile(Resource):

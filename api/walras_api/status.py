@@ -30,6 +30,11 @@ Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 """A time in RFC 3339 format, such as ``2026-01-31T12:00:00Z``."""
 
 
+def at_most(number: int) -> Any:
+    """Return the field of a list that is empty by default and has at most so many entries."""
+    return Field(default_factory=list, max_length=number)
+
+
 class Status(BaseModel):
     """A part of a status, built by Walras from Python field names."""
 
