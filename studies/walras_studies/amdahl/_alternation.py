@@ -51,8 +51,8 @@ class UserSide(NamedTuple):
     Attributes:
         start: First job of each user, and the number of jobs, shape (n + 1,).
         server: Server of each job, shape (k,).
-        a: sqrt(w f) / (1 - f) of each job, shape (k,).
-        r: g / a of each job, shape (k,).
+        a: The number sqrt(w f) / (1 - f) of each job, shape (k,).
+        r: Quotient g / a of each job, shape (k,).
         budget: Budget of each user, shape (n,).
     """
 
@@ -71,8 +71,8 @@ class ServerSide(NamedTuple):
     Attributes:
         start: First job of each server, and the number of jobs, shape (m + 1,).
         user: User of each job, shape (k,).
-        g: f / (1 - f) of each job, shape (k,).
-        inverse_r: a / g of each job, shape (k,).
+        g: Quotient f / (1 - f) of each job, shape (k,).
+        inverse_r: Quotient a / g of each job, shape (k,).
         capacity: Cores of each server, shape (m,).
     """
 
