@@ -26,7 +26,7 @@ from walras_operator.loop.debounce import Debounce
 from walras_operator.loop.health import HealthInputs, liveness_problems
 from walras_operator.loop.recompute import Recompute, _LeaderTerm
 from walras_operator.metrics.operator_metrics import Metrics
-from walras_operator.publish import publisher
+from walras_operator.publish import attempts
 from walras_operator.publish.publisher import Publisher, PublishResult, Stamp
 from walras_service.api_errors import refusal
 
@@ -55,7 +55,7 @@ class RefusingApi:
 
 @pytest.fixture(autouse=True)
 def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(attempts, "_PAUSES", (0.0, 0.0))
 
 
 def published(decision: Writes, answer: tuple[int, str], uid: str = "u") -> PublishResult:

@@ -26,7 +26,7 @@ from walras_operator.loop.debounce import Debounce
 from walras_operator.loop.gather import Gatherer
 from walras_operator.loop.recompute import Recompute, _LeaderTerm
 from walras_operator.metrics.operator_metrics import Metrics
-from walras_operator.publish import publisher
+from walras_operator.publish import attempts, publisher
 from walras_operator.publish.ledger_parts import LedgerParts
 from walras_operator.publish.publisher import Publisher, Stamp
 from walras_operator.watch.kinds import Scope
@@ -44,7 +44,7 @@ LEND: Document = {"credits": {"halfLifeHours": 1, "mostShare": "0.2"}}
 @pytest.fixture(autouse=True)
 def _one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publisher, "THREADS", 1)
-    monkeypatch.setattr(publisher, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(attempts, "_PAUSES", (0.0, 0.0))
 
 
 def cluster() -> list[Document]:

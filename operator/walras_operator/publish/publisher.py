@@ -1,23 +1,22 @@
 """Effects: write the objects of a decision, as long as this operator leads.
 
-A thread pool limits concurrent requests. Transient failures are retried a few times. Permanent ones
-are logged and do not affect other objects; the next decision finds them undone and tries again.
-Those of objects that belong to one user are no reason to decide less often: a user can cause them.
+A thread pool limits concurrent requests. What cannot be written after some attempts (`attempts`)
+does not affect other objects; the next decision finds it undone and tries again. Failures about
+objects that belong to one user are no reason to decide less often: a user can cause them.
 """
 
 from __future__ import annotations
 
-import logging
-import random
 import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from walras_api.contract import MARKET_NAME
+from walras_operator.publish.attempts import Attempts, SupersededError
 from walras_operator.publish.events import TokenBucket, event_document, namespace_of
 from walras_operator.publish.object_writer import ObjectWriter
 from walras_operator.publish.placer import Placer
@@ -41,11 +40,10 @@ if TYPE_CHECKING:
         StatusWrite,
         Writes,
     )
+    from walras_operator.publish.attempts import Result
     from walras_operator.publish.ledger_parts import LedgerParts
     from walras_operator.watch.mirror import Mirror
     from walras_service.api import Api, Document
-
-_log = logging.getLogger(__name__)
 
 THREADS = 8
 """Most concurrent requests."""
@@ -54,22 +52,6 @@ SLICE = 0.5
 """Seconds for which statuses are written in any case: some fifty, and no long wait for a plan."""
 
 Write = TypeVar("Write")
-
-_PAUSES = (0.2, 0.5, 1.0, 2.0)
-_LONGEST_PAUSE = 5.0
-_LOGGED = 5  # most problems of one decision that are logged one by one
-
-Result = Literal[
-    "written", "gone", "failed", "unheld", "superseded", "dropped", "refused", "deferred"
-]
-"""How a write ended: `unheld` if this operator no longer leads, `superseded` if a plan of a later
-leader was found, `dropped` if the rate limit was exceeded, `refused` if a pod could not be placed,
-or the API server does not accept what concerns one user, `deferred` if it was left to the next
-decision."""
-
-_REFUSALS = frozenset({"forbidden", "invalid", "conflict"})
-"""Reasons of permanent failures that may be about a single object: a quota, an admission policy, a
-status that is too large, or an object that somebody else changes all the time."""
 
 _OF_USERS = frozenset({"Entitlement", "MarketJob", "SpeedupProfile"})
 """Kinds whose objects each concern one user."""
@@ -93,10 +75,6 @@ class PublishResult:
     def count(self, result: Result) -> int:
         """Return the number of writes with a result."""
         return sum(number for (_, each), number in self.results.items() if each == result)
-
-
-class SupersededError(Exception):
-    """A later leader has published a plan, or the Market has changed since the decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +130,14 @@ class Publisher:
         parts: LedgerParts,
         slice_: float = SLICE,
     ) -> None:
-        self._api, self._mirror, self._leads, self._slice = api, mirror, leads, slice_
+        self._api, self._mirror, self._slice = api, mirror, slice_
         self._parts = parts
         self._writer = ObjectWriter(api)
         self._placer = Placer(api, mirror)
         self._bucket = TokenBucket()
         self._bucket_lock = threading.Lock()
         self._budget = WriteBudget(time.monotonic)
-        self._problems: list[str] = []  # of the current decision
-        self._superseded: list[str] = []
+        self._attempts = Attempts(leads)
         self._owed: dict[Reference, int] = {}  # objects whose statuses were deferred, in order
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="publish")
         self.account_dropped = False
@@ -205,7 +182,7 @@ class Publisher:
             rest = tuple(each for each in rest if each.object != market)
             if not self._settled(outcome, stamp, settled, writes.settlement):
                 self._place(outcome, [each for each in writes.placements if not each.node])
-                self._log_problems()
+                self._attempts.log_problems()
                 return replace(outcome, void=True)
         wanted = [
             *(each.object for each in writes.profiles),
@@ -234,7 +211,7 @@ class Publisher:
         events = [each for each in writes.events if each.object not in unwritten]
         self._all(outcome, "Event", lambda each: self._event(each, stamp), events)
         self._place(outcome, writes.placements)
-        self._log_problems()
+        self._attempts.log_problems()
         return outcome
 
     def _settled(
@@ -246,7 +223,7 @@ class Publisher:
     ) -> bool:
         """Write the credits of a quantum; return whether they count now."""
         if settlement.parts:
-            result = self._tried(
+            result = self._attempts.tried(
                 "parts of the ledger", lambda: self._parts.create(settlement.parts)
             )
             outcome.results["ConfigMap", result] += 1
@@ -257,7 +234,7 @@ class Publisher:
         if settlement.superseded:
             superseded = dict.fromkeys(settlement.superseded, "")
             # If that fails, they are only litter.
-            self._tried("superseded parts", lambda: self._parts.delete(superseded))
+            self._attempts.tried("superseded parts", lambda: self._parts.delete(superseded))
         return True
 
     @property
@@ -317,18 +294,6 @@ class Publisher:
     ) -> None:
         outcome.results.update((kind, result) for result in self._pool.map(do, writes))
 
-    def _log_problems(self) -> None:
-        """Log what was not written; objects that others have changed are no error."""
-        for level, problems, event in (
-            (logging.ERROR, self._problems, "publish-failed"),
-            (logging.INFO, self._superseded, "superseded"),
-        ):
-            for problem in problems[:_LOGGED]:
-                _log.log(level, "not published: %s", problem, extra={"event": event})
-            if len(problems) > _LOGGED:
-                _log.log(level, "not published: %d others", len(problems) - _LOGGED)
-            problems.clear()
-
     def _profile(self, write: ProfileWrite, stamp: Stamp) -> Result:
         def make() -> None:
             made = self._writer.profile(write)
@@ -362,7 +327,7 @@ class Publisher:
     def _within_budget(self, object_: Reference, write: Callable[[], object]) -> Result:
         if not self._budget.take(object_):
             return "deferred"
-        result = self._tried(object_.title, write, of_user=True)
+        result = self._attempts.tried(object_.title, write, of_user=True)
         self._budget.ended(object_, refused=result == "refused")
         return result
 
@@ -382,7 +347,7 @@ class Publisher:
                 raise
             self._mirror.wrote("NodeAllocation", answer)
 
-        return self._tried(title, apply)
+        return self._attempts.tried(title, apply)
 
     def _looked(self, node: str, epoch: int) -> CachedAllocation | None:
         """Return the current NodeAllocation of a node after a conflict; None if there is none.
@@ -429,7 +394,7 @@ class Publisher:
             self._mirror.wrote(write.object.kind, answer)
 
         of_user = write.object.kind in _OF_USERS
-        return self._tried(f"status of {write.object.title}", apply, of_user=of_user)
+        return self._attempts.tried(f"status of {write.object.title}", apply, of_user=of_user)
 
     def _event(self, event: Event, stamp: Stamp) -> Result:
         with self._bucket_lock:
@@ -438,7 +403,7 @@ class Publisher:
         now = rfc3339(datetime.now(UTC))
         document = event_document(event, stamp.leader, now)
         path = EVENTS.path(namespace_of(event))
-        return self._tried(
+        return self._attempts.tried(
             f"Event about {event.object.title}",
             lambda: self._api.request("POST", path, document),
             of_user=True,
@@ -452,36 +417,7 @@ class Publisher:
             nonlocal done
             done = self._placer.place(placement)
 
-        result = self._tried(placement.pod.title, place)
+        result = self._attempts.tried(placement.pod.title, place)
         if result == "failed":
             return "refused"
         return result if done else "gone"
-
-    def _tried(self, title: str, write: Callable[[], object], *, of_user: bool = False) -> Result:
-        """Write an object, with repetitions; return how that ended.
-
-        Args:
-            title: Name of what is written, for the log.
-            write: Writes it.
-            of_user: Whether it is one user's, who can have it ``refused`` rather than ``failed``,
-                and ``deferred`` rather than ``superseded``.
-        """
-        for pause in (*_PAUSES, None):
-            if not self._leads():
-                return "unheld"
-            try:
-                write()
-            except ApiError as error:
-                if error.reason in {"missing", "expired"}:
-                    return "gone"
-                if pause is None or not (error.transient or error.reason == "conflict"):
-                    self._problems.append(f"{title}: {error}")
-                    return "refused" if of_user and error.reason in _REFUSALS else "failed"
-                wait = min(max(pause, error.retry_after), _LONGEST_PAUSE)
-                time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - nothing secret about it
-            except SupersededError as error:
-                self._superseded.append(f"{title}: {error}; it is decided again")
-                return "deferred" if of_user else "superseded"
-            else:
-                return "written"
-        raise RuntimeError("the last pause is None")
