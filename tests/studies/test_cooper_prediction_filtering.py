@@ -94,7 +94,7 @@ def test_needs_a_neighbour() -> None:
 DIGEST = """
 import hashlib, numpy as np
 from walras_studies.cooper.corunner_filtering import filter_by_corunner
-from walras.mechanisms.cooper.prediction import predict
+from walras_studies.cooper.prediction import predict
 draw = np.random.default_rng(0)
 truth = draw.random((400, 400))
 truth[draw.random(truth.shape) > 0.3] = np.nan
