@@ -190,6 +190,25 @@ def test_parts_add_up_and_none_is_larger_than_what_it_is_a_part_of(
 names = st.sampled_from(["", "a", "b", "c"])
 
 
+def test_queues_of_cohorts_that_are_above_each_other_keep_their_place_and_add_up() -> None:
+    """An administrator's slip, to which Kueue admits nothing more; what runs goes on."""
+    found = quotas(
+        cluster_queue("team-a", "4", cohort="a"),
+        cluster_queue("team-b", "4", cohort="b"),
+        cohort("a", "2", parent="b"),
+        cohort("b", "2", parent="a"),
+        local_queue("lab", "main", "team-a"),
+        workload("lab", "one", "main", "6", admitted_by="team-a"),
+        workload("shop", "two", "main", "6", admitted_by="team-b"),
+    )
+    now = worths(found, found.set_aside)
+    assert now.queues == {"team-a": 6000, "team-b": 6000}
+    assert now.cohorts == {"a": 12000, "b": 6000}
+    assert now.parents == {"a": "", "b": "a"}
+    after = decide(scene(found, *written(decide(scene(found)))))
+    assert condition_of(after, "Entitlement", "team-a")[:2] == ("True", "Ready")
+
+
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(cpus, names, cpus), max_size=5),

@@ -100,9 +100,17 @@ def in_proportion(amount: int, parts: Sequence[int]) -> list[int]:
 
 
 def _path_up(cohort: str, cohorts: Mapping[str, Cohort]) -> list[str]:
-    """Return a cohort and those above it, the nearest first; a cycle is gone through once."""
-    path: dict[str, None] = {}
-    while cohort and cohort not in path:
-        path[cohort] = None
+    """Return a cohort and those above it, the nearest first.
+
+    Of cohorts that are above each other, which Kueue admits nothing to, the first by name has none
+    above it: else their queues would have no place in the tree, and running pods no cores.
+    """
+    seen: dict[str, None] = {}
+    while cohort and cohort not in seen:
+        seen[cohort] = None
         cohort = cohorts[cohort].parent if cohort in cohorts else ""
-    return list(path)
+    path = list(seen)
+    if not cohort:
+        return path
+    top = min(path[path.index(cohort) :])
+    return path[: path.index(top) + 1]
