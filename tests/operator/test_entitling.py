@@ -324,6 +324,18 @@ def test_a_cohort_of_the_name_of_a_queue_has_another_one() -> None:
     assert len((made["far"] or {})["parent"]) == 253
 
 
+def test_no_two_cohorts_have_one_name() -> None:
+    found = quotas(
+        cluster_queue("cohort-x", "1", cohort="x"),
+        cluster_queue("other", "1", cohort="cohort-x"),
+        cohort("x", parent="cohort-x"),
+    )
+    made = specs(decide(scene(found)))
+    assert len(made) == 4
+    below = (made["cohort-x"] or {})["parent"]
+    assert (made[below] or {})["parent"] == (made["other"] or {})["parent"] != below
+
+
 def test_of_one_namespace_a_bounded_number_of_objects_is_kept() -> None:
     """Users may create any number of Workloads, which wait; nobody else's are left out for it."""
     told: list[bool] = []

@@ -144,10 +144,10 @@ def _of_namespaces(quotas: Quotas) -> dict[str, _Claim]:
     }
 
 
-def _names_of_cohorts(cohorts: Iterable[str], taken: Container[str]) -> dict[str, str]:
-    """Return the names of the Entitlements of cohorts, which no ClusterQueue has."""
-    found = {}
-    for cohort in cohorts:
+def _names_of_cohorts(cohorts: Iterable[str], queues: Iterable[str]) -> dict[str, str]:
+    """Return the names of the Entitlements of cohorts, which no queue and no other cohort has."""
+    found, taken = {}, set(queues)
+    for cohort in sorted(cohorts):
         name = _COHORT + cohort
         while name in taken:
             name = _COHORT + name
@@ -155,6 +155,7 @@ def _names_of_cohorts(cohorts: Iterable[str], taken: Container[str]) -> dict[str
             digest = hashlib.sha256(cohort.encode()).hexdigest()[:_DIGITS]
             name = f"{name[: LONGEST_NAME - _DIGITS - 1].rstrip('-.')}-{digest}"
         found[cohort] = name
+        taken.add(name)
     return found
 
 
