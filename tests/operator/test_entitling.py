@@ -336,6 +336,18 @@ def test_no_two_cohorts_have_one_name() -> None:
     assert (made[below] or {})["parent"] == (made["other"] or {})["parent"] != below
 
 
+def test_a_cohort_of_the_name_of_a_teams_own_entitlement_takes_nothing_from_the_team() -> None:
+    by_hand = entitlement("cohort-all", shares=1, namespaces=["shop"])
+    found = quotas(*TWO_QUEUES)
+    made = decide(scene(found, by_hand))
+    assert (specs(made)["team-a"] or {})["parent"] == "cohort-cohort-all"
+    after = decide(scene(found, by_hand, *written(made)))
+    assert condition_of(after, "Entitlement", "cohort-all")[:2] == ("True", "Ready")
+    only_a_parent = {**by_hand, "spec": {"shares": 5}}
+    kept = decide(scene(found, only_a_parent))
+    assert (specs(kept)["team-a"] or {})["parent"] == "cohort-all"
+
+
 def test_of_one_namespace_a_bounded_number_of_objects_is_kept() -> None:
     """Users may create any number of Workloads, which wait; nobody else's are left out for it."""
     told: list[bool] = []

@@ -115,7 +115,14 @@ def follow_quotas(world: World) -> FollowedQuotas:
 def _of_kueue(quotas: Quotas, world: World) -> dict[str, _Claim]:
     """Return the claims of ClusterQueues and of the cohorts above them, parents first."""
     now, nominal = worths(quotas, quotas.set_aside), worths(quotas, {})
-    names = {"": None, **_names_of_cohorts(now.cohorts, quotas.cluster_queues)}
+    # A parent's own namespaces can no longer draw on it, so a cohort never becomes theirs.
+    drawn_on = {
+        each.metadata.name
+        for each in world.objects.entitlements
+        if not each.is_automatic
+        and (each.spec.namespaces or each.spec.namespace_selector is not None)
+    }
+    names = {"": None, **_names_of_cohorts(now.cohorts, drawn_on.union(quotas.cluster_queues))}
     claims = {
         str(names[cohort]): _Claim(
             _shares(worth), _shares(nominal.cohorts[cohort]), names[now.parents[cohort]], None
@@ -144,9 +151,9 @@ def _of_namespaces(quotas: Quotas) -> dict[str, _Claim]:
     }
 
 
-def _names_of_cohorts(cohorts: Iterable[str], queues: Iterable[str]) -> dict[str, str]:
-    """Return the names of the Entitlements of cohorts, which no queue and no other cohort has."""
-    found, taken = {}, set(queues)
+def _names_of_cohorts(cohorts: Iterable[str], others: Iterable[str]) -> dict[str, str]:
+    """Return the names of the Entitlements of cohorts, which no other one of these names has."""
+    found, taken = {}, set(others)
     for cohort in sorted(cohorts):
         name = _COHORT + cohort
         while name in taken:
