@@ -8,7 +8,7 @@ from typing import Any
 
 from walras_operator.decide.workload_jobs import _free_name, _Target
 from walras_operator.decide.world import AutomaticWrite, NodeWrite, Reference, Writes
-from walras_operator.publish.publisher import Publisher, Stamp
+from walras_operator.publish.publisher import THREADS, Publisher, Stamp
 from walras_operator.publish.write_budget import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
@@ -95,6 +95,30 @@ def test_one_decision_makes_some_writes_in_each_namespace() -> None:
     assert budget.take(Reference("MarketJob", "a", "other"))
     budget.begin(objects)
     assert budget.take(objects[-1])
+
+
+def test_what_was_put_off_comes_first_even_if_everything_changes_all_the_time() -> None:
+    """The shares of a cohort's queues do with every Workload that is admitted or ends."""
+    api: Any = Quota()
+    mirror: Any = SimpleNamespace(allocations=dict, wrote=lambda *_: None)
+    no: Any = None
+    publisher = Publisher(api, mirror, lambda: True, no)
+    names = [f"q{number:03}" for number in range(3 * MOST_WRITES - 1)]
+    known = tuple(
+        AutomaticWrite(Reference("Entitlement", name, uid=name), {"metadata": {}, "spec": {}})
+        for name in names
+    )
+    new = AutomaticWrite(Reference("Entitlement", "cohort"), {"metadata": {}, "spec": {}})
+    try:
+        publisher.publish(Writes(entitlements=known), STAMP)
+        publisher.publish(Writes(entitlements=(*known, new)), STAMP)
+        publisher.publish(Writes(entitlements=known), STAMP)
+    finally:
+        publisher.close()
+    changed = [path.rpartition("/")[2] for path in api.asked]
+    assert len(changed) == 3 * MOST_WRITES
+    assert set(changed) == {*names, "entitlements"}
+    assert changed.index("entitlements") < MOST_WRITES + THREADS, "parents before children"
 
 
 def test_a_job_that_waits_for_its_finalizers_is_not_deleted_again() -> None:

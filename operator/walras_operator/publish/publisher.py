@@ -139,6 +139,7 @@ class Publisher:
         self._budget = WriteBudget(time.monotonic)
         self._attempts = Attempts(leads)
         self._owed: dict[Reference, int] = {}  # objects whose statuses were deferred, in order
+        self._put_off: dict[Reference, int] = {}  # automatic objects of which a write was, in order
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="publish")
         self.account_dropped = False
 
@@ -203,8 +204,13 @@ class Publisher:
             writes.nodes,
         )
         late = self._later(yield_early)
-        for kind, made in (("Entitlement", writes.entitlements), ("MarketJob", writes.jobs)):
-            self._all(outcome, kind, lambda each: self._automatic(each, stamp, late), made)
+        automatic = [*self._in_turn(writes.entitlements), *self._in_turn(writes.jobs)]
+        results = list(self._pool.map(lambda each: self._automatic(each, stamp, late), automatic))
+        paired = [(each.object, result) for each, result in zip(automatic, results, strict=True)]
+        outcome.results.update((object_.kind, result) for object_, result in paired)
+        if automatic:
+            deferred = (object_ for object_, result in paired if result == "deferred")
+            self._put_off = {each: place for place, each in enumerate(deferred)}
         # Statuses that announce a placement are not deferred: pods are placed only once.
         defer = None if writes.placements else yield_early
         unwritten |= self._statuses(outcome, stamp, others, yield_early=defer)
@@ -284,6 +290,17 @@ class Publisher:
         """Return a function that returns whether what is left waits for the next decision."""
         end = time.monotonic() + self._slice
         return lambda: time.monotonic() > end and yield_early()
+
+    def _in_turn(self, writes: Sequence[AutomaticWrite]) -> list[AutomaticWrite]:
+        """Return writes with those first that create, then those that were put off longest.
+
+        Where everything changes all the time, as shares do while queues borrow, the last would
+        otherwise never be written.
+        """
+        last = len(self._put_off)
+        return sorted(
+            writes, key=lambda each: (bool(each.object.uid), self._put_off.get(each.object, last))
+        )
 
     def _all(
         self,
