@@ -373,6 +373,15 @@ def test_of_one_namespace_a_bounded_number_of_objects_is_kept() -> None:
     assert kept.left_out == 0
 
 
+def test_no_queue_of_many_is_left_out_since_its_entitlement_would_be_deleted() -> None:
+    kept = KeptKind(lambda _: None)
+    for number in range(MOST + 1):
+        found = cluster_queue(f"q{number}", "1")
+        found["metadata"]["uid"] = f"u-{number}"
+        kept.receive(found, deleted=False)
+    assert (len(kept.quotas()), kept.left_out) == (MOST + 1, 0)
+
+
 junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just("-3"),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),

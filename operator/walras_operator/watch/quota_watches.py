@@ -53,9 +53,10 @@ _NO_KUEUE = Problem(
 )
 
 MOST = 5000
-"""Objects of a kind that are kept of a namespace, and of the cluster if the kind has no namespaces.
+"""Objects of a kind that are kept of a namespace, in which users may create any number of Workloads.
 
-Users may create any number of Workloads."""
+Kinds without namespaces are an administrator's: if one of their objects were left out, the
+Entitlement that follows it would be deleted."""
 
 
 class _Followed(NamedTuple):
@@ -210,7 +211,7 @@ class KeptKind:
         quota = None if deleted else read_quota(document)
         with self._lock:
             before = self._forget(uid)
-            if quota is not None and self._number[namespace] < MOST:
+            if quota is not None and (not namespace or self._number[namespace] < MOST):
                 self._kept[uid] = namespace, quota
                 self._number[namespace] += 1
             elif quota is not None:

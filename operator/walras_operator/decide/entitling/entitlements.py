@@ -208,7 +208,7 @@ def _state(quotas: Quotas, number: int, taken: Sequence[str], unwritten: int) ->
         )
     left_out = (
         f"; {quotas.left_out} objects are left out until they change, since there are thousands of "
-        f"them in one namespace or without one"
+        f"them in one namespace"
         if quotas.left_out
         else ""
     )
