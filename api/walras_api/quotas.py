@@ -141,10 +141,10 @@ def read_quota(document: Mapping[str, Any]) -> Quota | None:
 def _cpu_quota(namespace: str, name: str, spec: Mapping[str, Any]) -> CpuQuota | None:
     """Return a quota of CPUs; None if there is none, or if it is only for some pods."""
     hard = _dict(spec.get("hard"))
-    cpus = _thousandths(hard.get("requests.cpu", hard.get("cpu")))
-    if not cpus or spec.get("scopes") or spec.get("scopeSelector"):
+    stated = [hard[each] for each in ("requests.cpu", "cpu") if hard.get(each) is not None]
+    if not stated or spec.get("scopes") or spec.get("scopeSelector"):
         return None
-    return CpuQuota(namespace, name, cpus)
+    return CpuQuota(namespace, name, min(map(_thousandths, stated)))
 
 
 def _cluster_queue(name: str, spec: Mapping[str, Any]) -> ClusterQueue:

@@ -306,10 +306,15 @@ def test_namespaces_with_a_quota_of_cpus_become_entitlements() -> None:
         of("lab", "less", hard={"cpu": "7500m"}),
         of("lab", "urgent", hard={"requests.cpu": "1"}, scopes=["Terminating"]),
         of("shop", "pods", hard={"pods": "10"}),
+        of("mall", "most", hard={"cpu": "5"}),
+        of("mall", "closed", hard={"requests.cpu": "0"}),
         source="ResourceQuota",
     )
     assert found.quotas[0] == CpuQuota("lab", "most", 12000)
-    assert specs(decide(scene(found))) == {"lab": {"shares": 7500, "namespaces": ["lab"]}}
+    assert specs(decide(scene(found))) == {
+        "lab": {"shares": 7500, "namespaces": ["lab"]},
+        "mall": {"shares": 1, "namespaces": ["mall"]},
+    }
 
 
 def test_a_cohort_of_the_name_of_a_queue_has_another_one() -> None:
