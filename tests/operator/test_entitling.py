@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,12 +16,14 @@ from kueue import (
     local_queue,
     workload,
 )
+from waiting import eventually
 from walras_api.quotas import CpuQuota, QueuedWorkload, read_quota
 from walras_operator.decide.conditions import Problem
 from walras_operator.decide.entitling.borrowing import in_proportion, lend, worths
 from walras_operator.decide.entitling.entitlements import CONDITION
 from walras_operator.decide.known_quotas import Quotas, Waiting
-from walras_operator.watch.quota_watches import MOST, KeptKind
+from walras_operator.watch.quota_watches import MOST, KeptKind, QuotaWatches
+from walras_service.api_errors import ApiError
 from whole_decisions import decide
 from worlds import condition as condition_of
 from worlds import document, entitlement, market, node, pod, status, world
@@ -385,6 +388,43 @@ def test_no_queue_of_many_is_left_out_since_its_entitlement_would_be_deleted() -
         found["metadata"]["uid"] = f"u-{number}"
         kept.receive(found, deleted=False)
     assert (len(kept.quotas()), kept.left_out) == (MOST + 1, 0)
+
+
+class InstalledApi:
+    """An API server to which kinds of Kueue are added, and which answers no list before the end."""
+
+    def __init__(self, *kinds: str) -> None:
+        self.kinds, self.listed, self.looks = kinds, list[str](), 0
+        self.end = threading.Event()
+
+    def find(self, path: str) -> Document | None:
+        self.looks += 1
+        if self.kinds and path.endswith("/v1beta1"):
+            return {"resources": [{"name": each} for each in self.kinds]}
+        return {"versions": [{"version": "v1beta1"}]} if self.kinds else None
+
+    def opened(self, path: str, **_: Any) -> Any:
+        self.listed.append(path.rpartition("/")[2])
+        self.end.wait()
+        raise ApiError("it has ended", "unreachable")
+
+
+def test_cohorts_that_come_with_a_later_kueue_are_followed_without_a_restart() -> None:
+    old = "clusterqueues", "localqueues", "workloads"
+    stand_in = InstalledApi(*old)
+    api: Any = stand_in
+    watches = QuotaWatches(api, lambda _: None, pause=0.001)
+    watches.of("Kueue")
+    watches.start()
+    try:
+        assert eventually(lambda: stand_in.looks >= 8 and len(stand_in.listed) >= 3, 10)
+        assert sorted(stand_in.listed) == [*old], "what is followed is left alone"
+        stand_in.kinds = (*old, "cohorts")
+        assert eventually(lambda: len(stand_in.listed) >= 7, 10)
+        assert sorted(stand_in.listed[3:]) == sorted(stand_in.kinds)
+    finally:
+        watches.stop()
+        stand_in.end.set()
 
 
 junk = st.recursive(

@@ -40,7 +40,7 @@ _VERSIONS = ("v1beta2", "v1beta1", "v1")
 """Versions of Kueue's API that are understood; the first that is served is watched."""
 
 _NAMESPACED = {"clusterqueues": False, "cohorts": False, "localqueues": True, "workloads": True}
-_OPTIONAL = frozenset({"cohorts"})  # came later than the others
+_OPTIONAL = frozenset({"cohorts"})  # came later than the others, also to a running cluster
 _RESOURCE_QUOTAS = Kind("", "v1", "resourcequotas", namespaced=True)
 
 
@@ -53,7 +53,7 @@ _NO_KUEUE = Problem(
 )
 
 MOST = 5000
-"""Objects of a kind that are kept of a namespace, in which users may create any number of Workloads.
+"""Objects of a kind that are kept of a namespace, where users may create any number of Workloads.
 
 Kinds without namespaces are an administrator's: if one of their objects were left out, the
 Entitlement that follows it would be deleted."""
@@ -139,7 +139,8 @@ class QuotaWatches:
     def _look(self) -> None:
         """Watch what is wanted; look anew for its kinds if some are missing."""
         source, now = self._wanted, self._now
-        if source == now.source and (source is None or now.kinds) and not now.gone:
+        is_followed = source == now.source and (source is None or now.kinds) and not now.gone
+        if is_followed and (source != "Kueue" or len(now.kinds) == len(_NAMESPACED)):
             return
         if source is None:
             self._become(_Followed())
@@ -147,7 +148,10 @@ class QuotaWatches:
         try:
             kinds = kinds_of_kueue(self._api) if source == "Kueue" else (_RESOURCE_QUOTAS,)
         except ApiError as error:
-            self._become(_Followed(source, Problem("QuotasUnreadable", str(error))))
+            if not is_followed:
+                self._become(_Followed(source, Problem("QuotasUnreadable", str(error))))
+            return
+        if is_followed and len(kinds) <= len(now.kinds):
             return
         followed = []
         for kind in kinds:
