@@ -292,15 +292,17 @@ class Publisher:
         return lambda: time.monotonic() > end and yield_early()
 
     def _in_turn(self, writes: Sequence[AutomaticWrite]) -> list[AutomaticWrite]:
-        """Return writes with those first that create, then those that were put off longest.
+        """Return writes with those first that were put off longest, after new Entitlements.
 
         Where everything changes all the time, as shares do while queues borrow, the last would
-        otherwise never be written.
+        otherwise never be written. A new Entitlement may be the parent of others.
         """
-        last = len(self._put_off)
-        return sorted(
-            writes, key=lambda each: (bool(each.object.uid), self._put_off.get(each.object, last))
-        )
+
+        def turn(write: AutomaticWrite) -> tuple[bool, int]:
+            is_new = write.object.kind == "Entitlement" and not write.object.uid
+            return not is_new, self._put_off.get(write.object, len(self._put_off))
+
+        return sorted(writes, key=turn)
 
     def _all(
         self,
