@@ -316,3 +316,24 @@ def test_labels_admit_every_namespace_that_carries_them_all() -> None:
         )
     )
     assert [each.name for each in result.jobs] == ["both"]
+
+
+def test_looking_up_what_admits_each_namespace_takes_linear_time() -> None:
+    """As many entitlements as namespaces, as where they follow ResourceQuotas."""
+    looks = 0
+
+    class Counted(frozenset[str]):
+        def __contains__(self, each: object) -> bool:
+            nonlocal looks
+            looks += 1
+            return super().__contains__(each)
+
+    names = [f"n{number}" for number in range(300)]
+    by_label = Entitlement("all", 1, namespace_labels={"team": "vision"})
+    access = AccessPolicy(
+        [*(Entitlement(each, 1, namespaces=Counted({each})) for each in names), by_label]
+    )
+    assert [access.only_entitlement(each, {}) for each in names] == names
+    assert access.only_entitlement("n1", {"team": "vision"}) is None, "two admit it"
+    assert access.only_entitlement("other", {"team": "vision"}) == "all"
+    assert looks <= 2 * len(names)

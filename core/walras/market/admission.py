@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -227,12 +228,21 @@ class AccessPolicy:
         key = namespace, frozenset(labels.items())
         names = self._open_to.get(key)
         if names is None:
+            possible = (*self._naming.get(namespace, ()), *self._naming.get(None, ()))
             names = self._open_to[key] = sorted(
-                name
-                for name, each in self._entitlements.items()
-                if name not in self._parents and _admits(each, namespace, labels)
+                each.name for each in possible if _admits(each, namespace, labels)
             )
         return names
+
+    @cached_property
+    def _naming(self) -> Mapping[str | None, Sequence[Entitlement]]:
+        """Entitlements without children by each namespace that they name; by None if by labels."""
+        found: defaultdict[str | None, list[Entitlement]] = defaultdict(list)
+        for name, each in self._entitlements.items():
+            named = (None,) if each.namespaces is None else each.namespaces
+            for namespace in () if name in self._parents else named:
+                found[namespace].append(each)
+        return found
 
     def _is_below(self, name: str, other: str) -> bool:
         seen: set[str] = set()  # parents may form a cycle
