@@ -273,6 +273,13 @@ def test_pods_of_a_workload_draw_on_the_queue_that_admitted_it() -> None:
     assert write.document is not None
     assert write.document["spec"]["entitlement"] == "team-b"
 
+    # A lead has divided what follows the queue, so that pods draw on what is below it.
+    below = entitlement("team-b.nlp", parent="team-b", shares=1, namespaces=["lab"])
+    made = [each for each in written(decide(scene(found))) if each["metadata"]["name"] != "team-a"]
+    (write,) = decide(scene(found, runs, below, *made)).jobs
+    assert write.document is not None
+    assert write.document["spec"]["entitlement"] == "team-b.nlp"
+
 
 def test_workloads_that_wait_are_counted_where_they_wait() -> None:
     inactive = workload("lab", "off", "main", "5")

@@ -191,6 +191,7 @@ def _specs(world: World, members: Mapping[_Target, Sequence[_Member]]) -> dict[_
     """Return the specs of the workloads' MarketJobs, without workloads that cannot exist."""
     objects = world.objects
     queues = {} if world.quotas is None else world.quotas.queue_of_owner
+    divided = {each.spec.parent for each in objects.entitlements}
     access = AccessPolicy(map(entitlement_of, objects.entitlements))
     labels = {each.metadata.name: each.metadata.labels for each in objects.namespaces}
     defaults: dict[str, str] = {}
@@ -204,7 +205,8 @@ def _specs(world: World, members: Mapping[_Target, Sequence[_Member]]) -> dict[_
         chosen = tuple((key, settings[key]) for key in JOB_SETTINGS if key in settings)
         made_by = ((namespace, each) for each in (origin.workload.uid, newest.pod.metadata.uid))
         queue = next((queues[each] for each in made_by if each in queues), "")
-        entitlement = settings.get(ENTITLEMENT_LABEL) or queue or defaults[namespace]
+        default = defaults[namespace] if not queue or queue in divided else queue
+        entitlement = settings.get(ENTITLEMENT_LABEL) or default
         version = origin.workload.api_version
         spec = _spec(target, version, entitlement, origin.schedule, chosen)
         if spec is not None:
