@@ -17,6 +17,7 @@ from kueue import (
     workload,
 )
 from waiting import eventually
+from walras_api.entitlement import MOST_NAMESPACES
 from walras_api.quotas import CpuQuota, QueuedWorkload, read_quota
 from walras_operator.decide.conditions import Problem
 from walras_operator.decide.entitling.borrowing import in_proportion, lend, worths
@@ -257,6 +258,17 @@ def test_only_namespaces_that_the_queue_admits_may_draw_on_it() -> None:
     closed = {"spec": {"resourceGroups": queues[0]["spec"]["resourceGroups"]}}
     nobody = quotas({**queues[0], **closed}, *queues[1:])
     assert (specs(decide(scene(nobody)))["team-a"] or {})["namespaces"] == []
+
+
+def test_a_queue_of_more_namespaces_than_an_entitlement_names_is_told() -> None:
+    places = [f"n{number}" for number in range(MOST_NAMESPACES + 1)]
+    found = quotas(
+        cluster_queue("team-a", "4"), *(local_queue(each, "main", "team-a") for each in places)
+    )
+    decision = decide(scene(found, *map(namespace, places)))
+    assert len((specs(decision)["team-a"] or {})["namespaces"]) == MOST_NAMESPACES
+    message = condition_of(decision, "Market", "default", type_=CONDITION)[2]
+    assert "; LocalQueues of 1001 namespaces lead to team-a, on which at most 1000 can" in message
 
 
 def test_pods_of_a_workload_draw_on_the_queue_that_admitted_it() -> None:

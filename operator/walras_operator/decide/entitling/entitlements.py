@@ -217,5 +217,15 @@ def _state(quotas: Quotas, number: int, taken: Sequence[str], unwritten: int) ->
         if unwritten
         else ""
     )
+    full = summarize(
+        [
+            f"LocalQueues of {len(each)} namespaces lead to {name}, on which at most "
+            f"{MOST_NAMESPACES} can draw, the first by name"
+            for name, each in sorted(quotas.namespaces.items())
+            if len(each) > MOST_NAMESPACES and name in quotas.cluster_queues
+        ]
+    )
     source = _SAID_BY[quotas.source]
-    return holds("Followed", f"{number} Entitlements follow {source}{late}{left_out}")
+    return holds(
+        "Followed", f"{number} Entitlements follow {source}{late}{left_out}{full and '; '}{full}"
+    )
