@@ -101,7 +101,8 @@ class QueuedWorkload:
         admitted_by: ClusterQueue that has set quota aside for it; empty if none has.
         cpus: CPUs that were set aside for it, or that it requests.
         is_waiting: Whether it waits to be admitted.
-        owners: UIDs of the objects that it stands for, such as a Job.
+        owners: UIDs of the objects that it stands for, such as a Job, or the pods of a group; only
+            the first while no ClusterQueue has admitted it.
     """
 
     namespace: str
@@ -170,7 +171,9 @@ def _workload(
         return None
     admission = _dict(status.get("admission"))
     queue = _name(admission.get("clusterQueue"))
-    uids = (str(each.get("uid") or "")[:_LONGEST_NAME] for each in _dicts(owners)[:MOST_ENTRIES])
+    # Users may write thousands that wait, with hundreds of owners each, as a group of pods has.
+    most = MOST_ENTRIES if queue else 1
+    uids = (str(each.get("uid") or "")[:_LONGEST_NAME] for each in _dicts(owners)[:most])
     return QueuedWorkload(
         namespace,
         name,

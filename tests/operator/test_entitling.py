@@ -310,6 +310,18 @@ def test_workloads_that_wait_are_counted_where_they_wait() -> None:
     assert after["waiting"] == {"workloads": 2, "cpus": "6.5"}
 
 
+@pytest.mark.parametrize(("admitted_by", "kept"), [("", 1), ("team-a", 256)])
+def test_many_owners_are_kept_only_of_workloads_that_kueue_has_admitted(
+    admitted_by: str, kept: int
+) -> None:
+    """Users may write any number of Workloads, and all owners are gone through at each change."""
+    found = workload("lab", "w", "main", "1", owner="u", admitted_by=admitted_by)
+    found["metadata"]["ownerReferences"] = [{"uid": f"u-{number}"} for number in range(300)]
+    read = read_quota(found)
+    assert isinstance(read, QueuedWorkload)
+    assert read.owners == tuple(f"u-{number}" for number in range(kept))
+
+
 def test_pods_that_have_ended_no_longer_hold_quota() -> None:
     admitted = workload("lab", "large", "main", "2", pods=4, admitted_by="team-a")
     admitted["status"]["reclaimablePods"] = [{"name": "main", "count": 3}]
