@@ -427,7 +427,9 @@ class CpuEnforcer:
         self.journal.record(chain.from_iterable(planned.values()), self.cgroups)
         for group, planned_writes in planned.items():
             try:
-                self._write(planned_writes, writes)
+                for step in planned_writes:
+                    self._write([step], writes)
+                    self.journal.made(*step)
             except CgroupError as error:
                 _note(failed, group, error)
         lost = [

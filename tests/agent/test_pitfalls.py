@@ -150,6 +150,33 @@ def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node, millicore
     assert dict(node.journal.originals) == {}
 
 
+def test_a_pod_that_is_resized_to_an_earlier_grant_of_its_own_keeps_its_new_size(
+    node: Node,
+) -> None:
+    hard, weight = {
+        1: ("memory.limit_in_bytes", "cpu.shares"),
+        2: ("memory.max", "cpu.weight"),
+    }[node.kernel.version]
+    node.start_pod("a", memory=Memory(anonymous=10 * MIB))
+    groups = (node.pod("a"), node.container("a"))
+    for group in groups:
+        node.kernel.set_by_others(setting(group, hard), str(256 * MIB))
+    files = [setting(node.pod("a"), weight), *(setting(group, hard) for group in groups)]
+    node.plan("enforce", 512 * MIB, a=2000)
+    settle(node)
+    earlier = [node.kernel.read(file) for file in files]
+    node.plan("enforce", 1024 * MIB, a=3000)
+    settle(node)
+    granted = [node.kernel.read(file) for file in files]
+    for file, text in zip(files, earlier, strict=True):
+        node.kernel.set_by_others(file, text)
+    settle(node)
+    assert [node.kernel.read(file) for file in files] == granted != earlier
+    node.plan("enforce", None)
+    settle(node)
+    assert [node.kernel.read(file) for file in files] == earlier
+
+
 def test_container_that_starts_beside_a_fractional_grant_may_have_its_own_limit(node: Node) -> None:
     """v1 refuses a quota above the parent's, to runc as well: the pod must not have one."""
     node.start_pod("a")

@@ -260,6 +260,8 @@ class MemoryEnforcer:
             pace=self.pace,
             record=record,
         )
+        for write in held.writes:
+            self.journal.made(*write)
         self._histories[pod.uid] = held.histories
         return held
 
