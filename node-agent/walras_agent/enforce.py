@@ -211,6 +211,7 @@ class CpuEnforcer:
                 failed.setdefault(each.group, each)
             self._exclusive = still_exclusive(pods, exclusive, node_cpus)
             if problem is None:
+                node_cpus = self._with_lingering(node_cpus, pods)
                 break
             gone[problem.group] += problem.kind == "gone"
             # A container may create and remove child groups faster than they can be moved.
@@ -335,6 +336,17 @@ class CpuEnforcer:
         usable = topology.cpuset | topology.isolated
         found = ungranted_cpus(self.cgroups, pods, node_cpus, self.journal, usable)
         return replace(node_cpus, ungranted=found)
+
+    def _with_lingering(self, node_cpus: NodeCpus, pods: Iterable[ObservedPod]) -> NodeCpus:
+        """Return the same CPUs, with the weight of a guest for who cannot leave those of others."""
+        lingering = {
+            pod.uid: replace(pod_cpus, milliweight=0)
+            for pod in pods
+            if (pod_cpus := node_cpus.pods.get(pod.uid))
+            and not occupied_cpus(pod) <= pod_cpus.cpus
+            and self._may_be_guest(pod)
+        }
+        return replace(node_cpus, pods={**node_cpus.pods, **lingering}) if lingering else node_cpus
 
     def _texts(self) -> dict[CgroupFile, str]:
         return {setting: kept.text for setting, kept in self.journal.originals.items()}

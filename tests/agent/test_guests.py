@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
@@ -399,3 +400,19 @@ def test_who_lends_is_raised_no_more_than_it_takes_and_all_of_them_alike(
     lent = with_guests(pods, guest, least).pods
     weights = [lent[pod].milliweight for pod in ("small", "large", "b")]
     assert weights == [100 * factor, 900 * factor, 0]
+
+
+def test_a_guest_that_cannot_leave_weighs_nothing_until_it_has_left(lenders: Lenders) -> None:
+    cpus = CgroupFile("cpuset", lenders.node.container("b"), "cpuset.cpus")
+    lenders.kernel.fail(cpus, errno.EBUSY, times=20)
+    lenders.use(a=0.5, b=1.0)
+    for _ in range(3):
+        lenders.node.step()
+        assert set(lenders.guests()) == {"b"}
+        assert lenders.weight("b") <= 2
+    lenders.kernel.heal()
+    for _ in range(40):
+        lenders.node.step()
+    assert lenders.guests() == {}
+    of_a_core = {1: 1024, 2: 39}[lenders.kernel.version]
+    assert [lenders.weight(uid) for uid in "ab"] == [of_a_core, of_a_core]
