@@ -13,7 +13,7 @@ from model_files import Refused
 from model_kernel import MIB, Memory, ModelKernel
 from model_node import Node
 from walras_agent.memory.enforce import REST
-from walras_agent.memory.stats import LIMIT_FILES
+from walras_agent.memory.stats import LIMIT_FILES, USAGE_FILES
 from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
@@ -43,14 +43,41 @@ class CountingKernel(ModelKernel):
 
 
 class Twins:
-    """Two nodes to which the same happens; the agent of one never lets a pod rest."""
+    """Two nodes to which the same happens; the agent of one never lets a pod rest.
 
-    def __init__(self, version: Version, folder: Path) -> None:
+    Attributes:
+        demand: Demand in bytes of the pod that `start_resting` has started.
+    """
+
+    demand: int | None = None
+
+    def __init__(
+        self, version: Version, folder: Path, kernel: type[CountingKernel] = CountingKernel
+    ) -> None:
         self.nodes = []
         for name in ("rests", "never"):
             (folder / name).mkdir()
-            self.nodes.append(Node(CountingKernel(version), folder / name))
+            self.nodes.append(Node(kernel(version), folder / name))
         self.rests, self.never = self.nodes
+
+    def start(self, number: int, memory: int) -> None:
+        """Start a container that uses some bytes, with a limit below the grant of its pod."""
+        for node in self.nodes:
+            node.start_pod("pod0", number, Memory(anonymous=memory))
+            hard = LIMIT_FILES[node.kernel.version]["hard"]
+            setting = CgroupFile("memory", node.container("pod0", number), hard)
+            node.kernel.set_by_others(setting, str(64 * MIB))
+
+    def start_resting(self, memory: int) -> None:
+        """Start a pod that uses some bytes, let it rest, and note its demand."""
+        self.start(0, memory)
+        for node in self.nodes:
+            node.plan("enforce", 512 * MIB, pod0=500)
+        for _ in range(5):
+            status, _ = self.step(PASS)
+        few, all_of_them = self.reads()
+        assert few < all_of_them, "it does not rest"
+        self.demand = status.pods[0].demand
 
     def step(self, seconds: float) -> tuple[NodeStatus, NodeStatus]:
         """Return the statuses of both after the next pass."""
@@ -129,6 +156,64 @@ def test_a_pod_that_outgrows_its_limit_by_little_gets_more_once_it_has_waited(
     assert node.step(PASS).is_enforced
     node.step(PASS)
     assert int(kernel.read(soft)) > held
+
+
+class KernelMemory(CountingKernel):
+    """A kernel whose own memory for each pod, such as for sockets, is in no ``memory.stat``."""
+
+    used = 0  # bytes
+
+    def read(self, setting: CgroupFile) -> str:
+        text = super().read(setting)
+        return str(int(text) + self.used) if setting.file in USAGE_FILES.values() else text
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_usage_that_no_other_file_shows_is_answered_in_the_same_pass(
+    version: Version, tmp_path: Path
+) -> None:
+    twins = Twins(version, tmp_path, KernelMemory)
+    twins.start_resting(50 * MIB)
+    for used in (0, 20 * MIB, 200 * MIB):
+        for node in twins.nodes:
+            assert isinstance(node.kernel, KernelMemory)
+            node.kernel.used = used
+        for _ in range(5):
+            mine, others = twins.step(PASS)
+            assert mine == others
+    assert mine.pods[0].demand != twins.demand
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_container_in_place_of_another_gets_its_limits_in_the_same_pass(
+    version: Version, tmp_path: Path
+) -> None:
+    twins = Twins(version, tmp_path)
+    twins.start_resting(50 * MIB)
+    for node in twins.nodes:
+        node.kernel.remove(node.container("pod0"))
+    twins.start(1, 50 * MIB)
+    mine, others = twins.step(PASS)
+    hard = CgroupFile("memory", twins.rests.container("pod0", 1), LIMIT_FILES[version]["hard"])
+    assert mine == others
+    assert int(twins.rests.kernel.read(hard)) >= 512 * MIB
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_memory_that_grows_while_a_limit_is_written_is_answered_in_the_next_pass(
+    version: Version, tmp_path: Path
+) -> None:
+    twins = Twins(version, tmp_path)
+    twins.start_resting(50 * MIB)
+    for node in twins.nodes:
+        node.plan("enforce", 1024 * MIB, pod0=500)
+        node.kernel.memory_of(node.container("pod0")).growth = 100 * MIB
+        node.now += PASS  # the model's tasks grow at each write, not before
+        assert node.agent.step(node.now).writes
+        node.kernel.memory_of(node.container("pod0")).growth = 0
+    mine, others = twins.step(PASS)
+    assert mine == others
+    assert mine.pods[0].demand != twins.demand
 
 
 def something(random: Random, version: Version) -> Callable[[Node], None]:
