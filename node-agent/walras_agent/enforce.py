@@ -189,6 +189,7 @@ class CpuEnforcer:
         writes: list[FileWrite] = []
         failed = {each.group: each for each in map(_unreadable, _errors(pods))}
         gone: Counter[str] = Counter()
+        guests = {pod.uid for pod in pods if self._may_be_guest(pod)}
         while True:
             exclusive = self._owned(pods)
             held = self._allocate(topology, granted, pods, exclusive, unit, limits)
@@ -198,6 +199,8 @@ class CpuEnforcer:
                 self._exclusive, self._settled = {}, None
                 return CpuRound(node_cpus, first, tuple(writes), tuple(failed.values()))
             node_cpus = self._with_ungranted(node_cpus, pods, topology)
+            staying = [pod for pod in pods if not {*fixed, *failed}.isdisjoint(pod.groups)]
+            node_cpus = _with_lingering(node_cpus, staying, guests)
             self._weigh_guests(pods, node_cpus, writes, failed, fixed)
             moves = plan_moves(pods, node_cpus, self._texts(), exclusive, {*fixed, *failed})
             problem = self._move(moves.moves, pods, writes)
@@ -211,7 +214,7 @@ class CpuEnforcer:
                 failed.setdefault(each.group, each)
             self._exclusive = still_exclusive(pods, exclusive, node_cpus)
             if problem is None:
-                node_cpus = self._with_lingering(node_cpus, pods)
+                node_cpus = _with_lingering(node_cpus, pods, guests)
                 break
             gone[problem.group] += problem.kind == "gone"
             # A container may create and remove child groups faster than they can be moved.
@@ -336,17 +339,6 @@ class CpuEnforcer:
         usable = topology.cpuset | topology.isolated
         found = ungranted_cpus(self.cgroups, pods, node_cpus, self.journal, usable)
         return replace(node_cpus, ungranted=found)
-
-    def _with_lingering(self, node_cpus: NodeCpus, pods: Iterable[ObservedPod]) -> NodeCpus:
-        """Return the same CPUs, with the weight of a guest for who cannot leave those of others."""
-        lingering = {
-            pod.uid: replace(pod_cpus, milliweight=0)
-            for pod in pods
-            if (pod_cpus := node_cpus.pods.get(pod.uid))
-            and not occupied_cpus(pod) <= pod_cpus.cpus
-            and self._may_be_guest(pod)
-        }
-        return replace(node_cpus, pods={**node_cpus.pods, **lingering}) if lingering else node_cpus
 
     def _texts(self) -> dict[CgroupFile, str]:
         return {setting: kept.text for setting, kept in self.journal.originals.items()}
@@ -540,6 +532,26 @@ class CpuEnforcer:
         for setting, value in steps:
             self.journal.write(setting, value, self.cgroups)
             writes.append((setting, value))
+
+
+def _with_lingering(
+    node_cpus: NodeCpus, pods: Iterable[ObservedPod], guests: Collection[str]
+) -> NodeCpus:
+    """Return the same CPUs, with the weight of a guest for each that is still on those of others.
+
+    Args:
+        node_cpus: CPUs that all pods are to have.
+        pods: Pods that are not moved any more in this round.
+        guests: Pods that may have been guests before it, by UID.
+    """
+    lingering = {
+        pod.uid: replace(pod_cpus, milliweight=0)
+        for pod in pods
+        if pod.uid in guests
+        and (pod_cpus := node_cpus.pods.get(pod.uid))
+        and not occupied_cpus(pod) <= pod_cpus.cpus
+    }
+    return replace(node_cpus, pods={**node_cpus.pods, **lingering}) if lingering else node_cpus
 
 
 def enable_cpuset(cgroups: Cgroups, group: str) -> None:

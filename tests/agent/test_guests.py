@@ -416,3 +416,17 @@ def test_a_guest_that_cannot_leave_weighs_nothing_until_it_has_left(lenders: Len
     assert lenders.guests() == {}
     of_a_core = {1: 1024, 2: 39}[lenders.kernel.version]
     assert [lenders.weight(uid) for uid in "ab"] == [of_a_core, of_a_core]
+
+
+def test_a_guest_that_cannot_leave_weighs_nothing_though_it_sleeps_and_lends(
+    lenders: Lenders,
+) -> None:
+    kernel, node = lenders.kernel, lenders.node
+    kernel.fail(CgroupFile("cpuset", node.container("b"), "cpuset.cpus"), errno.EBUSY, times=20)
+    of_c = {1: (1.5, 0.0), 2: (0.5, 1.0)}[kernel.version]
+    node.use(a=0.5)
+    kernel.use(node.pod("c"), *of_c)
+    for _ in range(4):
+        node.step()
+        assert lenders.weight("b") <= 2
+    assert set(lenders.guests()) == {"b", "c"}
