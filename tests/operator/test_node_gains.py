@@ -12,7 +12,7 @@ from walras_api.market import MOST_NODE_GAINS, MarketStatus, NodeGain
 from walras_operator.decide.node_gains import PATIENCE, with_gains
 from walras_operator.loop.pool_signals import PERIOD, PoolSignals
 from whole_decisions import decide
-from worlds import entitlement, job, market, node, outcome, pod, world
+from worlds import entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,17 @@ EVEN = {"n0": "aaabbb", "n1": "aaabbb"}
 SPREAD = {"n0": "aabb", "n1": "aabb", "n2": "aabb"}
 
 
-def cluster(places: dict[str, str], fraction: str = "0.95") -> World:
-    """Return nodes with pods of jobs a and b, each named by its letter, in any order."""
+def cluster(
+    places: dict[str, str], fraction: str = "0.95", penalty: str = "0", new: str = "16"
+) -> World:
+    """Return nodes with pods of jobs a and b, each named by its letter, in any order.
+
+    Args:
+        places: Letters of the pods on each node.
+        fraction: Parallel fraction of a.
+        penalty: Part of its throughput that a loses beside b.
+        new: Cores of the third node.
+    """
     counts: dict[str, int] = {}
     pods = []
     for name, letters in places.items():
@@ -34,11 +43,13 @@ def cluster(places: dict[str, str], fraction: str = "0.95") -> World:
             pods.append(pod(f"{each}-{counts[each]}", each, name))
     return world(
         market(),
-        *(node(name, "16") for name in places),
+        *(node(name, cores) for name, cores in zip(places, ("16", "16", new, "16"), strict=False)),
         entitlement("vision"),
         entitlement("speech", shares=3),
-        job("a", "vision", parallelFraction=fraction),
-        job("b", "speech", parallelFraction=KINDS["b"][1]),
+        profile("a", parallelFraction=fraction, penalties=[{"profile": "b", "penalty": penalty}]),
+        profile("b", parallelFraction=KINDS["b"][1]),
+        job("a", "vision", profile="a"),
+        job("b", "speech", profile="b"),
         *pods,
     )
 
@@ -109,6 +120,9 @@ def test_a_pool_whose_nodes_bring_something_else_states_larger_errors() -> None:
     [
         ("a pod more", cluster({"n0": "aabb", "n1": "aabb", "n2": "aabbb"})),
         ("a job that was measured again", cluster(SPREAD, "0.9")),
+        ("a penalty that was measured", cluster(SPREAD, penalty="0.3")),
+        ("a larger node", cluster({"n0": "ab", "n1": "ab", "n2": "aaaabbbb"}, new="64")),
+        ("a smaller node", cluster({"n0": "aaabbb", "n1": "aabbb", "n2": "a"}, new="4")),
         ("two nodes at once", cluster({"n0": "aab", "n1": "aab", "n2": "aab", "n3": "bbb"})),
         ("another node instead", cluster({"n0": "aaabbb", "n2": "aaabbb"})),
         ("a node less", cluster({"n0": "aaaaaabbbbbb"})),
@@ -119,6 +133,17 @@ def test_what_came_with_something_else_is_not_scored(why: str, then: World) -> N
     operator.sees(cluster(EVEN))
     assert operator.sees(then).node_gains == [], why
     assert operator.sees(then).predictions == []
+
+
+def test_what_came_with_other_rules_is_not_scored() -> None:
+    operator = Operator()
+    operator.sees(cluster(EVEN))
+    assert operator.known is not None
+    (before,) = operator.known.markets
+    (auction,) = world(market(cores={"mechanism": "Auction"})).markets
+    changed = auction.model_copy(update={"status": before.status})
+    operator.known = replace(operator.known, markets=[changed])
+    assert operator.sees(cluster(SPREAD)).node_gains == []
 
 
 def test_pods_that_end_one_by_one_have_an_hour_to_come_to_the_node() -> None:

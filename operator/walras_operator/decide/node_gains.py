@@ -1,14 +1,16 @@
 """Pure: what nodes brought that were added, beside what their pools had told that one more would.
 
-What one more node brings is told of the pods that run, once they have spread over it. So it has
-come true once the same pods, of the same entitlements, are spread over the same nodes and the new
-one, as pods spread in the model. Where anything else has changed as well, nothing is scored.
+What one more node brings is told of the pods that run, once they have spread over it, and of a node
+with the mean of its pool's cores. So it has come true once the same pods, of the same entitlements,
+are spread over the same nodes and such a new one, as pods spread in the model. Where anything else
+has changed as well, nothing is scored.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.analysis.predictions import Prediction
@@ -20,11 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from walras.market.snapshot import Node, Snapshot
+    from walras_api.kinds import MarketSpec
     from walras_api.market import NodePoolReport
     from walras_operator.decide.pool_averages import NodePoolReports
 
 PATIENCE = 3600.0
 """Seconds within which pods must have spread over a new node."""
+
+SIZES = 0.05
+"""Most by which a new node's cores may differ from the mean of its pool, as a part of that: a gain
+of a fifth of progress then differs by the least error of all (`pool_averages.LEAST_ERROR`)."""
 
 
 class _Told(NamedTuple):
@@ -32,7 +39,7 @@ class _Told(NamedTuple):
 
     Attributes:
         nodes: Nodes that sold cores, by name.
-        market: Entitlements, and the number of pods of each kind on each pool.
+        market: Rules, entitlements, penalties, and the number of pods of each kind on each pool.
         progress: System progress.
         pools: Signals of pools as they were told, by name.
         widened: Factor in their errors.
@@ -53,12 +60,18 @@ class AddedNodes:
     _waited: float = 0.0
 
     def after(
-        self, snapshot: Snapshot, progress: float, told_now: NodePoolReports, seconds: float
+        self,
+        snapshot: Snapshot,
+        rules: MarketSpec,
+        progress: float,
+        told_now: NodePoolReports,
+        seconds: float,
     ) -> NodeGain | None:
         """Return what a node brought that was added since something was told; None if not yet.
 
         Args:
             snapshot: The market now.
+            rules: Its rules.
             progress: System progress of its plan.
             told_now: Signals of its pools, as they are told now.
             seconds: Time since the last call.
@@ -66,7 +79,7 @@ class AddedNodes:
         told = self._told
         now = _Told(
             {node.name: node for node in snapshot.selling},
-            (snapshot.entitlements, _kinds_of_pods(snapshot)),
+            (rules, snapshot.entitlements, snapshot.penalties, _kinds_of_pods(snapshot)),
             progress,
             {each.name: each for each in told_now.pools},
             told_now.widened,
@@ -154,6 +167,9 @@ def _gain(told: _Told, node: Node, progress: float) -> NodeGain | None:
     pool = told.pools.get(node.pool)
     effect = None if pool is None else pool.one_more
     if effect is None or effect.progress_error is None or not told.progress:
+        return None
+    mean = fmean(each.cores for each in told.nodes.values() if each.pool == node.pool)
+    if abs(node.cores - mean) > SIZES * mean:
         return None
     return NodeGain(
         pool=node.pool,

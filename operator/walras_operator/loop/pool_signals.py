@@ -166,7 +166,8 @@ class PoolSignals:
         term.since = now
         term.averages = term.averages.after(term.sample, seconds)
         reports = term.averages.reports(widening(came_true(decided.gains)))
-        gain = term.added.after(decided.snapshot, decided.plan.system_progress, reports, seconds)
+        progress = decided.plan.system_progress
+        gain = term.added.after(decided.snapshot, decided.rules, progress, reports, seconds)
         if gain is not None:
             term.gains = (*term.gains, gain)[-MOST_NODE_GAINS:]
         term.reports = reports._replace(gains=term.gains)
