@@ -29,8 +29,9 @@ def on_one_server(
     requested: Sequence[float] | None = None,
     asked: Sequence[float] | None = None,
     most: Sequence[float] | None = None,
+    least_part: float = 0.25,
 ) -> Bounds:
-    """Return the bounds of jobs of one server, of which a quarter of an equal part is the least."""
+    """Return the bounds of jobs of one server, of which a part of an equal part is the least."""
     count = len(users)
     market = AmdahlMarket(list(budgets), [capacity], list(users), [0] * count, [0.9] * count)
 
@@ -39,13 +40,20 @@ def on_one_server(
     ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         return np.full(count, default) if values is None else np.array(values, np.float64)
 
-    return bounds_of(market, of(requested, 0.0), of(asked, 0.0), of(most, INF), 0.25)
+    return bounds_of(market, of(requested, 0.0), of(asked, 0.0), of(most, INF), least_part)
 
 
 def test_the_least_part_is_a_quarter_of_a_core_or_of_an_equal_part_of_the_share() -> None:
     """Two users have 4 of 8 cores each: one job may use 4, ten jobs 0.4 each."""
     bounds = on_one_server(8, [0, *[1] * 10], budgets=[1, 1])
     assert bounds.kept.tolist() == pytest.approx([0.25, *[0.1] * 10])
+    assert bounds.least.tolist() == bounds.own.tolist() == bounds.kept.tolist()
+
+
+@pytest.mark.parametrize("users", [3, 9, 11, 13])
+def test_whole_equal_parts_of_users_may_fill_a_server_and_exceed_it_by_rounding(users: int) -> None:
+    bounds = on_one_server(1, list(range(users)), budgets=[1] * users, least_part=1.0)
+    assert bounds.kept.tolist() == pytest.approx([1 / users] * users)
     assert bounds.least.tolist() == bounds.own.tolist() == bounds.kept.tolist()
 
 

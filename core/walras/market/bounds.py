@@ -61,7 +61,8 @@ def bounds_of(
     equal = _shares(market) / _together(market)
     least = np.minimum(least_part * np.minimum(equal, 1.0), most)
     own = np.maximum(least, np.minimum(requested, most))
-    room = market.capacities - market.sum_by_server(least)
+    # Where least parts fill a server, their sum may exceed it by rounding, with no more wanted.
+    room = np.maximum(market.capacities - market.sum_by_server(least), 0.0)
     wanted = market.sum_by_server(own - least)
     scale = np.divide(room, wanted, out=np.ones(len(room)), where=wanted > room)
     kept = least + (own - least) * scale[market.server]
