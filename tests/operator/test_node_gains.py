@@ -135,6 +135,25 @@ def test_what_came_with_something_else_is_not_scored(why: str, then: World) -> N
     assert operator.sees(then).predictions == []
 
 
+def test_pods_that_take_no_part_do_not_make_a_node_one_that_has_its_pods() -> None:
+    def with_strangers(places: dict[str, str], *strangers: str) -> World:
+        theirs = [pod(f"x-{k}", "x", name, cpu="0") for k, name in enumerate(strangers)]
+        known, more = cluster(places), world(job("x", "nobody"), *theirs)
+        objects = replace(
+            known.objects,
+            jobs=[*known.objects.jobs, *more.objects.jobs],
+            pods=[*known.objects.pods, *more.objects.pods],
+        )
+        return replace(known, objects=objects)
+
+    operator, pods = Operator(), {"n0": "aab", "n1": "abb"}
+    operator.sees(with_strangers(pods, "n0", "n1"))
+    moved = operator.sees(with_strangers({**pods, "n2": ""}, "n2", "n2"))
+    assert moved.node_gains == [], "the pods of users have not moved"
+    found = operator.sees(with_strangers({"n0": "ab", "n1": "ab", "n2": "ab"}, "n0", "n0"))
+    assert len(found.node_gains) == 1
+
+
 def test_what_came_with_other_rules_is_not_scored() -> None:
     operator = Operator()
     operator.sees(cluster(EVEN))

@@ -14,6 +14,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.analysis.predictions import Prediction
+from walras.market.admission import admit
 from walras_api.market import MOST_NODE_GAINS, NodeGain
 from walras_operator.decide.conditions import listed
 from walras_operator.decide.numbers import figure
@@ -21,7 +22,7 @@ from walras_operator.decide.numbers import figure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from walras.market.snapshot import Node, Snapshot
+    from walras.market.snapshot import Job, Node, Snapshot
     from walras_api.kinds import MarketSpec
     from walras_api.market import NodePoolReport
     from walras_operator.decide.pool_averages import NodePoolReports
@@ -77,9 +78,10 @@ class AddedNodes:
             seconds: Time since the last call.
         """
         told = self._told
+        jobs = [job for job in admit(snapshot).jobs if job.node]
         now = _Told(
             {node.name: node for node in snapshot.selling},
-            (rules, snapshot.entitlements, snapshot.penalties, _kinds_of_pods(snapshot)),
+            (rules, snapshot.entitlements, snapshot.penalties, _kinds_of_pods(snapshot, jobs)),
             progress,
             {each.name: each for each in told_now.pools},
             told_now.widened,
@@ -89,7 +91,7 @@ class AddedNodes:
         if told is None or node is None:
             self._told = now
             return None
-        if told.market == now.market and _has_its_pods(snapshot, node):
+        if told.market == now.market and _has_its_pods(snapshot, jobs, node):
             self._told, self._waited = now, 0.0
             return _gain(told, node, progress)
         if self._waited > PATIENCE:
@@ -141,21 +143,20 @@ def _added(before: Mapping[str, Node], after: Mapping[str, Node]) -> Node | None
     return after[more.pop()] if same and len(more) == 1 else None
 
 
-def _kinds_of_pods(snapshot: Snapshot) -> Counter[tuple[object, ...]]:
+def _kinds_of_pods(snapshot: Snapshot, jobs: Iterable[Job]) -> Counter[tuple[object, ...]]:
     pools = {node.name: node.pool for node in snapshot.selling}
     return Counter(
         (
             *(job.namespace, job.name, job.entitlement, pools[job.node]),
             *(job.fraction, job.work, job.min_cores, job.max_cores),
         )
-        for job in snapshot.jobs
-        if job.node in pools
+        for job in jobs
     )
 
 
-def _has_its_pods(snapshot: Snapshot, node: Node) -> bool:
+def _has_its_pods(snapshot: Snapshot, jobs: Iterable[Job], node: Node) -> bool:
     """Return whether no pod of its pool would move to a node in the model (`pool_spread`)."""
-    pods = Counter(job.node for job in snapshot.jobs)
+    pods = Counter(job.node for job in jobs)
     return all(
         (pods[node.name] + 1) / node.cores >= pods[each.name] / each.cores
         for each in snapshot.selling
