@@ -136,13 +136,13 @@ def _corrected(
 
 def _beside_each_other(shared: Mapping[str, CpuSet]) -> list[set[str]]:
     """Return the sets of pods that share CPUs, also by way of others."""
-    found: list[tuple[set[str], CpuSet]] = []
+    groups: list[tuple[set[str], CpuSet]] = []
     for pod, cpus in shared.items():
-        beside = [each for each in found if each[1] & cpus]
-        found = [each for each in found if not each[1] & cpus]
+        beside = [each for each in groups if each[1] & cpus]
+        groups = [each for each in groups if not each[1] & cpus]
         pods = {pod}.union(*(pods for pods, _ in beside))
-        found.append((pods, CpuSet(cpu for _, each in [*beside, (pods, cpus)] for cpu in each)))
-    return [pods for pods, _ in found]
+        groups.append((pods, CpuSet(cpu for _, each in [*beside, (pods, cpus)] for cpu in each)))
+    return [pods for pods, _ in groups]
 
 
 def is_busy(bought: Purchase, rate: CpuRate) -> bool:

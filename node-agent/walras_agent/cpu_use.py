@@ -91,7 +91,7 @@ class CpuUseReader:
                 only where less was used.
             least: CPUs, by UID; where less was used, they are not looked for either.
         """
-        found, rates = {}, {}
+        seen, rates = {}, {}
         for pod, spent in [(pod, spent) for pod in pods if (spent := self._spent(pod))]:
             last = self._last.get(pod.uid)
             bounds = least.get(pod.uid, 0.0), enough.get(pod.uid, 0.0)
@@ -99,10 +99,10 @@ class CpuUseReader:
                 now = self._look(pod, spent, last, *bounds)
             except CgroupError:  # it was deleted
                 continue
-            found[pod.uid] = now
+            seen[pod.uid] = now
             if last is not None and last.identity == now.identity and now.at > last.at:
                 rates[pod.uid] = _rate(last, now)
-        self._last = found
+        self._last = seen
         return rates
 
     def _spent(self, pod: ObservedPod) -> _Spent | None:

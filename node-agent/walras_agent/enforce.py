@@ -337,8 +337,8 @@ class CpuEnforcer:
         self, node_cpus: NodeCpus, pods: Sequence[ObservedPod], topology: Topology
     ) -> NodeCpus:
         usable = topology.cpuset | topology.isolated
-        found = ungranted_cpus(self.cgroups, pods, node_cpus, self.journal, usable)
-        return replace(node_cpus, ungranted=found)
+        ungranted = ungranted_cpus(self.cgroups, pods, node_cpus, self.journal, usable)
+        return replace(node_cpus, ungranted=ungranted)
 
     def _texts(self) -> dict[CgroupFile, str]:
         return {setting: kept.text for setting, kept in self.journal.originals.items()}
@@ -448,14 +448,14 @@ class CpuEnforcer:
         self, pods: Sequence[ObservedPod], node_cpus: NodeCpus
     ) -> Mapping[str, Sequence[ObservedPod]]:
         """Return the QoS classes in which a pod has a grant, with all their pods."""
-        found: dict[str, list[ObservedPod]] = {each: [] for each in self.classes}
+        members: dict[str, list[ObservedPod]] = {each: [] for each in self.classes}
         granted = set()
         for pod in pods:
-            if pod.parent in found:
-                found[pod.parent].append(pod)
+            if pod.parent in members:
+                members[pod.parent].append(pod)
                 if pod.uid in node_cpus.pods:
                     granted.add(pod.parent)
-        return {group: below for group, below in found.items() if group in granted}
+        return {group: below for group, below in members.items() if group in granted}
 
     def _weigh(
         self,
@@ -580,8 +580,8 @@ def _errors(pods: Iterable[ObservedPod]) -> Iterator[tuple[str, CgroupError]]:
                 yield each.group.name, each.error
 
 
-def _unreadable(found: tuple[str, CgroupError]) -> GroupFailure:
-    group, error = found
+def _unreadable(failure: tuple[str, CgroupError]) -> GroupFailure:
+    group, error = failure
     return GroupFailure(group, "unreadable", str(error))
 
 
@@ -606,10 +606,10 @@ def _widen_ancestors(cgroups: Cgroups, pod: str, cpus: CpuSet) -> Iterator[FileW
     where they cannot (koordinator 395, 546; kubernetes 104147).
     """
     try:
-        found = read_group(cgroups, pod)
+        group = read_group(cgroups, pod)
     except CgroupError:
         return  # the write to the container tells what is wrong
-    if found is None or cpus <= found.cpus:
+    if group is None or cpus <= group.cpus:
         return
     parts = pod.strip("/").split("/")
     for depth in range(len(parts)):

@@ -81,16 +81,16 @@ def _measured(
     node_cpus: NodeCpus, asleep: Collection[str], free: CpuSet, before: Mapping[str, CpuSet]
 ) -> dict[str, CpuSet]:
     """Return the CPUs of each pod that borrows a core to be measured, as far as there is one."""
-    found = {}
+    measured = {}
     for pod, holds in sorted(node_cpus.pods.items()):
         if holds.borrows:
             had, room = before.get(pod, _NOTHING), free | _undisputed(pod, node_cpus, asleep)
             lent = [core for core in node_cpus.cores if core <= room]
             if lent:
                 core = max(lent, key=lambda core: len(core & had))
-                found[pod] = holds.exclusive | core
+                measured[pod] = holds.exclusive | core
                 free -= core
-    return found
+    return measured
 
 
 def lent_cpus(node_cpus: NodeCpus, asleep: Collection[str]) -> CpuSet:

@@ -168,7 +168,7 @@ class Journal:
         after, version = dict(self._originals), cgroups.version
         identities = {group: _identity(cgroups, group) for group in {each.group for each in values}}
         for setting, wanted in values.items():
-            identity, known = identities[setting.group], self._originals.get(setting)
+            identity, original = identities[setting.group], self._originals.get(setting)
             if identity is None:
                 continue
             try:
@@ -177,15 +177,15 @@ class Journal:
                 continue
             self._listed |= _cpus(setting, now)
             if (
-                known is None
-                or known.identity != identity
-                or self.is_foreign(known, now, cgroups.version)
+                original is None
+                or original.identity != identity
+                or self.is_foreign(original, now, cgroups.version)
             ):
                 after[setting] = Original(setting, identity, now, _unique(wanted))
-            elif _same(setting, now, known.text, self._offlined if version == 1 else NO_CPUS):
-                after[setting] = known._replace(written=_unique(wanted))
+            elif _same(setting, now, original.text, self._offlined if version == 1 else NO_CPUS):
+                after[setting] = original._replace(written=_unique(wanted))
             else:
-                after[setting] = known._replace(written=_unique([now, *wanted]))
+                after[setting] = original._replace(written=_unique([now, *wanted]))
         self._replace(after)
 
     def see_online(self, cpus: CpuSet) -> None:
@@ -204,12 +204,12 @@ class Journal:
             OvertakenError: They have.
             CgroupError: The kernel refuses, or the file could not be read when it was recorded.
         """
-        now, known = cgroups.read(setting), self._originals.get(setting)
+        now, original = cgroups.read(setting), self._originals.get(setting)
         if (
-            known is None
-            or known.is_foreign(value, cgroups.version)
-            or known.identity != cgroups.identity(setting.group)
-            or self.is_foreign(known, now, cgroups.version)
+            original is None
+            or original.is_foreign(value, cgroups.version)
+            or original.identity != cgroups.identity(setting.group)
+            or self.is_foreign(original, now, cgroups.version)
         ):
             raise OvertakenError(setting)
         cgroups.write(setting, value)
@@ -220,8 +220,8 @@ class Journal:
         This is on disk after the next change of the journal: a crash before leaves it unknown
         which of the values the file has.
         """
-        if known := self._originals.get(setting):
-            self._originals[setting] = known._replace(written=(value,))
+        if original := self._originals.get(setting):
+            self._originals[setting] = original._replace(written=(value,))
 
     def adopt_foreign(self, settings: Iterable[CgroupFile], cgroups: Cgroups) -> None:
         """Replace the originals of files that others have written since the agent's last write.
@@ -231,15 +231,15 @@ class Journal:
         """
         after = dict(self._originals)
         for setting in settings:
-            known = self._originals.get(setting)
-            if known is None or known.written is None:
+            original = self._originals.get(setting)
+            if original is None or original.written is None:
                 continue
-            if is_gone(cgroups, setting.group, known.identity):
+            if is_gone(cgroups, setting.group, original.identity):
                 continue
             with contextlib.suppress(CgroupError):
                 now = cgroups.read(setting)
-                if self.is_foreign(known, now, cgroups.version):
-                    after[setting] = known._replace(text=now, written=())
+                if self.is_foreign(original, now, cgroups.version):
+                    after[setting] = original._replace(text=now, written=())
         self._replace(after)
 
     def forget(self, settings: Iterable[CgroupFile]) -> None:
@@ -383,10 +383,10 @@ def _original(entry: dict[str, object]) -> Original:
             "identity": int(identity),
             "text": str(text),
         }:
-            for known in get_args(Controller):
-                if known == controller:
+            for each in get_args(Controller):
+                if each == controller:
                     written = _written(entry.get("written"))
-                    return Original(CgroupFile(known, group, file), identity, text, written)
+                    return Original(CgroupFile(each, group, file), identity, text, written)
     raise ValueError(f"not an original: {entry}")
 
 

@@ -82,9 +82,9 @@ class Kubelet:
     def cgroup_root(self) -> str:
         """Return the group in which the kubelet has the group of all pods; ``/`` if unknown."""
         with suppress(KubeletError):
-            found = self._setting(KubeletProcess.find(self.host), "cgroup-root", "cgroupRoot")
-            if found is not None:
-                return found[0] or "/"
+            setting = self._setting(KubeletProcess.find(self.host), "cgroup-root", "cgroupRoot")
+            if setting is not None:
+                return setting[0] or "/"
         return "/"
 
     def _load(self) -> None:
@@ -127,9 +127,9 @@ class Kubelet:
             KubeletError: A file of the kubelet cannot be read or parsed, or it is not clear how
                 the kubelet is configured.
         """
-        found = self._setting(process, "reserved-cpus", "reservedSystemCPUs")
-        if found is not None:
-            text, where = found
+        reserved = self._setting(process, "reserved-cpus", "reservedSystemCPUs")
+        if reserved is not None:
+            text, where = reserved
             try:
                 return CpuSet.parse(text)
             except ValueError as error:
@@ -169,12 +169,12 @@ class Kubelet:
         given = None if process is None else process.flag(flag)
         if given is not None:
             return given, f"the kubelet's flag --{flag}"
-        found = None
+        setting = None
         for file, text in self._configurations(process):
             value = fields_of(file, text, "KubeletConfiguration").get(name)
             if value is not None:
-                found = str(value), f"{file}: {name}"
-        return found
+                setting = str(value), f"{file}: {name}"
+        return setting
 
     def _configurations(self, process: KubeletProcess | None) -> Iterator[tuple[str, bytes]]:
         """Yield names and contents of configuration files; the last that sets a field is valid."""
@@ -186,13 +186,13 @@ class Kubelet:
             yield given, main
         elif given and process is not None:
             raise unreadable(given, "No such file or directory")
-        told = None if process is None else process.flag("config-dir")
-        folder = told or ("" if process is None else process.default_drop_ins)
+        flag = None if process is None else process.flag("config-dir")
+        folder = flag or ("" if process is None else process.default_drop_ins)
         if folder:
-            found = first_found(roots, folder, lambda each: files_in(each, ".conf"))
-            if found is None and told:
+            drop_ins = first_found(roots, folder, lambda each: files_in(each, ".conf"))
+            if drop_ins is None and flag:
                 raise unreadable(folder, "No such file or directory")
-            yield from found or ()
+            yield from drop_ins or ()
 
 
 def cpu_manager_conflict(folder: Path) -> str:

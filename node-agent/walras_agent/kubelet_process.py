@@ -79,12 +79,12 @@ def _is_the_hosts(folder: Path) -> bool:
 
 def _flags(words: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Return the flags of a command line, which the kubelet takes with underscores, too."""
-    found = []
+    flags = []
     for word, following in pairwise([*words, ""]):
         given, equals, text = word.partition("=")
         if given.startswith("-"):
-            found.append((given.lstrip("-").replace("_", "-"), text if equals else following))
-    return tuple(found)
+            flags.append((given.lstrip("-").replace("_", "-"), text if equals else following))
+    return tuple(flags)
 
 
 def _kubelet(roots: tuple[Path, ...], words: Sequence[str]) -> KubeletProcess:

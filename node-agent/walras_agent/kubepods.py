@@ -74,12 +74,12 @@ class Layout:
         """
         drivers: tuple[Driver, ...] = ("cgroupfs", "systemd")
         layouts = [cls(driver, root) for driver in drivers]
-        found = [each for each in layouts if cgroups.identity(each.pods) is not None]
-        used = [each for each in found if len(found) == 1 or each._has_containers(cgroups)]
+        existing = [each for each in layouts if cgroups.identity(each.pods) is not None]
+        used = [each for each in existing if len(existing) == 1 or each._has_containers(cgroups)]
         if len(used) != 1:
             looked = " and ".join(each.pods for each in layouts)
             how = "neither exists"
-            if found:
+            if existing:
                 how = f"both exist, and {'both have' if used else 'neither has'} containers"
             raise TreeError(
                 f"cannot find the cgroup of all pods: of {looked}, {how}; "
@@ -107,13 +107,13 @@ class Layout:
         chooses. So pause containers, CRI-O's monitors and containers that are being started are
         included.
         """
-        found = []
+        pods = []
         for qos in _QOS_GROUPS:
             for pod in cgroups.children(self._group(_PODS, *qos)):
                 uid = _uid(pod)
                 if uid is not None:
-                    found.append(PodGroups(uid, pod, cgroups.children(pod)))
-        return tuple(found)
+                    pods.append(PodGroups(uid, pod, cgroups.children(pod)))
+        return tuple(pods)
 
     def _group(self, *names: str) -> str:
         parts = [part for part in self.root.split("/") if part] + list(names)

@@ -127,8 +127,8 @@ class PodObserver:
         return pods
 
     def _pod(self, groups: PodGroups) -> ObservedPod:
-        found = map(self._container, groups.containers)
-        return ObservedPod(groups.uid, groups.group, tuple(each for each in found if each))
+        containers = map(self._container, groups.containers)
+        return ObservedPod(groups.uid, groups.group, tuple(each for each in containers if each))
 
     def _container(self, name: str) -> Container | None:
         try:

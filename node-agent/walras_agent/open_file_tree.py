@@ -102,10 +102,10 @@ class OpenFileTree(CgroupTree):
     def _close_deleted(self) -> None:
         """Close the files of deleted groups."""
         self._due.clear()
-        groups, deleted = {known.group for known in self._open}, set()
+        groups, deleted = {setting.group for setting in self._open}, set()
         for group in groups:
             with suppress(CgroupError):
                 if self.identity(group) is None:
                     deleted.add(group)
-        for setting in [known for known in self._open if known.group in deleted]:
+        for setting in [setting for setting in self._open if setting.group in deleted]:
             os.close(self._open.pop(setting))

@@ -89,14 +89,14 @@ def waited_seconds(thread: int) -> float | None:
 
 def idle_seconds() -> dict[int, float]:
     """Return how long each online CPU has been idle since boot; {} if that cannot be read."""
-    found = {}
+    idle = {}
     for line in _read("/proc/stat").splitlines():
         name, *ticks = line.split()
         if not name.startswith(b"cpu"):
             break
         if name != b"cpu":
-            found[int(name[3:])] = (int(ticks[3]) + int(ticks[4])) / TICKS_PER_SECOND
-    return found
+            idle[int(name[3:])] = (int(ticks[3]) + int(ticks[4])) / TICKS_PER_SECOND
+    return idle
 
 
 def has_variable(pid: int, assignment: bytes) -> bool:

@@ -259,7 +259,7 @@ class Reconciler:
     def _overwritten_quotas(self, done: CpuRound) -> list[str]:
         """Return the pods whose quota or weight others changed: written again for the same CPUs."""
         written = {setting.group for setting, _ in done.writes if setting.controller == "cpu"}
-        found, quotas = [], {}
+        overwritten, quotas = [], {}
         for pod in done.pods:
             pod_cpus = done.node_cpus.pods.get(pod.uid)
             if pod_cpus is None:
@@ -267,9 +267,9 @@ class Reconciler:
             groups = frozenset(pod.groups)
             quotas[pod.uid] = (pod_cpus.milliweight, groups)
             if self._quotas.get(pod.uid) == quotas[pod.uid] and groups & written:
-                found.append(pod.group)
+                overwritten.append(pod.group)
         self._quotas = quotas
-        return found
+        return overwritten
 
     def _failing(self, now: float) -> frozenset[str]:
         """Return the groups that must not be written yet because the last write failed."""

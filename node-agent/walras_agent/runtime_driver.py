@@ -50,7 +50,7 @@ class RuntimeDriver:
         if self.clock() - self._looked >= LOOK_SECONDS:
             self._looked = self.clock()
             stray = next(self._strays(), None)
-            self._problem = "" if stray is None else _told(stray)
+            self._problem = "" if stray is None else _conflict_with(stray)
         return self._problem
 
     def _strays(self) -> Iterator[str]:
@@ -60,7 +60,7 @@ class RuntimeDriver:
             yield from filter(_STRAY.search, self.cgroups.children(parent))
 
 
-def _told(stray: str) -> str:
+def _conflict_with(stray: str) -> str:
     return (
         f"the container runtime has the cgroup driver cgroupfs and the kubelet has systemd, so "
         f"containers are not in their pods' cgroups but in others, such as {stray}: in "

@@ -153,13 +153,13 @@ def _with_sockets(read: Iterable[tuple[Cpu, CpuSet]]) -> tuple[Cpu, ...]:
     Args:
         read: CPUs as the kernel shows them, each with the CPUs of its package.
     """
-    found = list(read)
-    if all(cpu.socket >= 0 for cpu, _ in found):
-        return tuple(cpu for cpu, _ in found)
-    first = [min(package, default=0) for _, package in found]
+    cpus = list(read)
+    if all(cpu.socket >= 0 for cpu, _ in cpus):
+        return tuple(cpu for cpu, _ in cpus)
+    first = [min(package, default=0) for _, package in cpus]
     numbers = {cpu: number for number, cpu in enumerate(sorted(set(first)))}
     return tuple(
-        replace(cpu, socket=numbers[lowest]) for (cpu, _), lowest in zip(found, first, strict=True)
+        replace(cpu, socket=numbers[lowest]) for (cpu, _), lowest in zip(cpus, first, strict=True)
     )
 
 
@@ -170,14 +170,14 @@ def _read_cpu(folder: Path, cpu: int, nodes: dict[int, int]) -> tuple[Cpu, CpuSe
     siblings = _read_first(topology / "core_cpus_list", topology / "thread_siblings_list")
     package = _read_first(topology / "package_cpus_list", topology / "core_siblings_list")
     cache = _last_level_cache(folder / "cache") or package
-    found = Cpu(
+    facts = Cpu(
         id=cpu,
         core=min(siblings, default=cpu),
         socket=_read_int(topology / "physical_package_id"),
         numa=nodes.get(cpu, 0),
         l3=min(cache, default=0),
     )
-    return found, package
+    return facts, package
 
 
 def _last_level_cache(folder: Path) -> CpuSet:

@@ -51,7 +51,7 @@ def ungranted_cpus(
     def of_original(text: str) -> CpuSet:
         return unowned(_listed(text, usable))
 
-    found = {}
+    allowed = {}
     for pod in pods:
         for each in pod.containers if pod.uid not in node_cpus.pods else ():
             group = each.group
@@ -62,10 +62,10 @@ def ungranted_cpus(
                 is_right = group.cpus == of_original(kept.text)
             # So no file is read while nothing changes.
             if is_right:
-                found[group.name] = group.cpus
+                allowed[group.name] = group.cpus
             else:
-                found[group.name] = unowned(_given(cgroups, pod, group, journal, usable))
-    return found
+                allowed[group.name] = unowned(_given(cgroups, pod, group, journal, usable))
+    return allowed
 
 
 def _given(

@@ -103,12 +103,12 @@ class WaitingTimes:
         last, self._time = self._last, now
         ran, awake = 0.0, 0.0
         for thread, each in threads.items():
-            known = before.get(thread, Thread(0.0, 0.0, could_run=False))
-            ran += max(each.ran - known.ran, 0.0)
-            waited = max(each.waited - known.waited, 0.0)
+            was = before.get(thread, Thread(0.0, 0.0, could_run=False))
+            ran += max(each.ran - was.ran, 0.0)
+            waited = max(each.waited - was.waited, 0.0)
             self._waits[thread] = self._waits.get(thread, 0.0) + waited
             self._waited += waited
-            awake = max(awake, max(each.ran - known.ran, 0.0) + waited)
+            awake = max(awake, max(each.ran - was.ran, 0.0) + waited)
         earlier = {thread for thread, each in before.items() if each.could_run}
         later = {thread for thread, each in threads.items() if each.could_run}
         if not earlier & later:
@@ -206,7 +206,7 @@ def threads_of(roots: Iterable[int]) -> dict[int, Thread]:
 
     Children are known where the kernel lists them (CONFIG_PROC_CHILDREN, as in distributions).
     """
-    found: dict[int, Thread] = {}
+    threads: dict[int, Thread] = {}
     processes, seen = list(roots), set[int]()
     while processes:
         pid = processes.pop()
@@ -225,11 +225,11 @@ def threads_of(roots: Iterable[int]) -> dict[int, Thread]:
                 children = _read(f"{folder}/{name}/children").split()
             except (OSError, ValueError):
                 continue
-            found[int(name)] = Thread(int(ran) / 1e9, int(waited) / 1e9, state == b"R")
+            threads[int(name)] = Thread(int(ran) / 1e9, int(waited) / 1e9, state == b"R")
             processes += map(int, children)
-        if len(found) > MOST_THREADS:
+        if len(threads) > MOST_THREADS:
             return {}
-    return found
+    return threads
 
 
 def _read(path: str) -> bytes:

@@ -165,8 +165,8 @@ def show(paths: HostPaths, state_folder: Path, output: Literal["table", "json"])
     The command writes nothing, and works while the agent runs.
     """
     with cli_errors():
-        found = inspect_node(paths, Journal.open(state_folder / "journal.json"))
-    click.echo(found.table() if output == "table" else found.json())
+        inspection = inspect_node(paths, Journal.open(state_folder / "journal.json"))
+    click.echo(inspection.table() if output == "table" else inspection.json())
 
 
 def _dry_run(paths: HostPaths, plan: Path, state_folder: Path) -> str:

@@ -131,10 +131,10 @@ class ChangeWaiter:
         """Take no notice of what was written to these files until now: by the agent itself."""
         if self._inotify is None:
             return
-        known = {id(watch): folder for folder, watch in self._watched.items()}
+        folders = {id(watch): folder for folder, watch in self._watched.items()}
         own = {(str(file.parent), file.name) for file in files}
         for event in self._inotify:
-            written = (known.get(id(event.watch)), str(event.name))
+            written = (folders.get(id(event.watch)), str(event.name))
             self._changed |= written not in own and self._is_relevant(event)
 
     def _poll_from_now_on(self, error: OSError, limit: str) -> None:
@@ -148,14 +148,14 @@ class ChangeWaiter:
 
     def _poll(self, seconds: float) -> bool:
         """Wait up to ``seconds``; return whether there was a relevant change or a call."""
-        found = False
+        has_changed = False
         for key, _ in self._selector.select(seconds):
             if key.fd == self._woken:
                 os.read(self._woken, _WAKES)
-                found = True
+                has_changed = True
             else:
-                found |= self._drain()
-        return found
+                has_changed |= self._drain()
+        return has_changed
 
     def _drain(self) -> bool:
         """Take all pending events; return whether one of them is relevant."""
@@ -184,13 +184,13 @@ class WatchedPods:
 
     def scan(self, cgroups: Cgroups) -> tuple[PodGroups, ...]:
         """Return the pods, as `observe.PodSource` does, and watch their folders."""
-        found = self.layout.scan(cgroups)
+        pods = self.layout.scan(cgroups)
         groups = {self.layout.pods, *cgroups.children(self.layout.pods)}
-        for pod in found:
+        for pod in pods:
             groups |= {pod.group, *pod.containers}
         self.waiter.watch(
             self.tree.folder(controller, group)
             for group in groups
             for controller in ("cpuset", "cpu", "memory")
         )
-        return found
+        return pods

@@ -229,8 +229,8 @@ def _node_stalls() -> Iterator[tuple[str, float]]:
             text = (Path("/proc/pressure") / resource).read_text(encoding="ascii")
         except OSError:
             continue
-        if found := _STALLED.search(text):
-            yield resource, int(found[1]) / 1e6
+        if stalled := _STALLED.search(text):
+            yield resource, int(stalled[1]) / 1e6
 
 
 def _pod_stalls(cgroups: Cgroups, pods: PodSource) -> Iterator[_PodStall]:
@@ -243,5 +243,5 @@ def _pod_stalls(cgroups: Cgroups, pods: PodSource) -> Iterator[_PodStall]:
                 text = cgroups.read(CgroupFile(resource, pod.group, f"{resource}.pressure"))
             except CgroupError:
                 continue
-            if found := _STALLED.search(text):
-                yield _PodStall(pod.uid, resource, int(found[1]) / 1e6)
+            if stalled := _STALLED.search(text):
+                yield _PodStall(pod.uid, resource, int(stalled[1]) / 1e6)

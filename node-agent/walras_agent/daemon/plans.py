@@ -154,15 +154,15 @@ def node_plan(allocation: NodeAllocation) -> NodePlan:
 def reported_demands(allocation: NodeAllocation) -> dict[str, int]:
     """Return the bytes of memory that pods could use, by UID, from the status of an allocation."""
     pods = (allocation.status or {}).get("pods")
-    found: dict[str, int] = {}
+    demands: dict[str, int] = {}
     for each in pods if isinstance(pods, list) else ():
         try:
             holding = GrantStatus.read(each)
         except ValidationError:
             continue
         if holding.memory_demand is not None and _BYTES.fullmatch(holding.memory_demand):
-            found[holding.pod_uid] = int(holding.memory_demand)
-    return found
+            demands[holding.pod_uid] = int(holding.memory_demand)
+    return demands
 
 
 def measurement_request(allocation: NodeAllocation) -> MeasurementRequest | None:
@@ -187,8 +187,8 @@ def watched_counters(allocation: NodeAllocation) -> tuple[WatchedCounter, ...]:
     """Return the counters that an allocation asks to read; none in observe mode."""
     if allocation.spec.mode == "observe":
         return ()
-    found = ((each, _source(each, each.pod_ip)) for each in allocation.spec.counters)
-    return tuple(WatchedCounter(each.pod_uid, source) for each, source in found if source)
+    sources = ((each, _source(each, each.pod_ip)) for each in allocation.spec.counters)
+    return tuple(WatchedCounter(each.pod_uid, source) for each, source in sources if source)
 
 
 def _counter(asked: ProfilingRequest) -> FileSource | HttpSource | None:

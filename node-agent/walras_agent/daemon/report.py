@@ -102,14 +102,14 @@ def _planned(node: NodeStatus) -> Sequence[tuple[CgroupFile, str]]:
 
 def _reading(pod: str, counter: CounterValue) -> CounterReading:
     number = counter.value
-    known = number is not None and 0 <= number <= MOST_PROGRESS
+    is_valid = number is not None and 0 <= number <= MOST_PROGRESS
     problem = counter.problem
-    if number is not None and not known:
+    if number is not None and not is_valid:
         problem = f"its value of {number:g} is not between 0 and {MOST_PROGRESS:g}"
     return CounterReading(
         pod_uid=pod,
-        value=_counted(number) if number is not None and known else None,
-        time=_time(counter.at) if known else None,
+        value=_counted(number) if number is not None and is_valid else None,
+        time=_time(counter.at) if is_valid else None,
         problem=problem,
     )
 
@@ -228,14 +228,14 @@ def _conditions(
     since = {each.type: (each.status, each.last_transition_time) for each in before}
     conditions = []
     for kind, (status, reason, message) in states.items():
-        known, when = since.get(kind, (None, now))
+        last, when = since.get(kind, (None, now))
         conditions.append(
             NodeAllocationCondition(
                 type=kind,
                 status=status,
                 reason=reason,
                 message=message,
-                last_transition_time=when if known == status else now,
+                last_transition_time=when if last == status else now,
             )
         )
     return conditions

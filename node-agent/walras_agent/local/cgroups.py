@@ -98,14 +98,14 @@ class KernelGroups(CgroupTree):
 
     def pids(self, group: str) -> tuple[int, ...]:
         """Return the process IDs in a group and all below it, ascending; empty if it is gone."""
-        found: set[int] = set()
+        pids: set[int] = set()
         for controller, each in self._below(group):
             with suppress(CgroupError):  # removed meanwhile
-                found.update(
+                pids.update(
                     map(int, self.read(CgroupFile(controller, each, "cgroup.procs")).split())
                 )
         # Processes of a PID namespace that is not visible from here are listed as 0.
-        return tuple(sorted(found - {0}))
+        return tuple(sorted(pids - {0}))
 
     def cpu_seconds(self, group: str) -> float:
         """Return the CPU time in seconds of all processes that a group and its descendants had."""

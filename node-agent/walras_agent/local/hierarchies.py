@@ -44,7 +44,7 @@ def parse_hierarchies(mountinfo: str, membership: str) -> tuple[Hierarchy, ...]:
     If a hierarchy is mounted several times, the first such mount counts.
     """
     mounts = [mount for line in mountinfo.splitlines() if (mount := _parse_mount(line))]
-    found = []
+    hierarchies = []
     for line in membership.splitlines():
         _, listed, path = line.split(":", 2)
         controllers = frozenset(listed.split(",")) if listed else frozenset()
@@ -52,9 +52,9 @@ def parse_hierarchies(mountinfo: str, membership: str) -> tuple[Hierarchy, ...]:
         for mount in mounts:
             own = mount.locate(path)
             if mount.version == version and controllers <= mount.options and own:
-                found.append(Hierarchy(version, controllers, mount.point, own))
+                hierarchies.append(Hierarchy(version, controllers, mount.point, own))
                 break
-    return tuple(found)
+    return tuple(hierarchies)
 
 
 @dataclass(frozen=True, slots=True)

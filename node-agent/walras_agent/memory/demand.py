@@ -111,11 +111,11 @@ def estimate(
         containers: Present samples of its containers, by group.
         prior: Bytes that a previous agent reported; 0 if none did.
     """
-    known = {} if before is None else before.containers
+    earlier = {} if before is None else before.containers
     demands: dict[str, GroupDemand] = {}
     container_held = False
     for name, sample in (containers or {}).items():
-        last = known.get(name)
+        last = earlier.get(name)
         held = last is not None and _held_back(sample, last, now)
         demands[name] = _group_demand(sample, last, now, held=held)
         container_held = container_held or held
@@ -133,10 +133,10 @@ def _group_demand(
 ) -> GroupDemand:
     used = _used(sample)
     has = max(used, _limit(sample))
-    known = max(used, min(prior, 2 * has))
+    least = max(used, min(prior, 2 * has))
     if before is None:
-        return GroupDemand(known, sample, now)
-    amount, grown = max(known, before.amount), before.grown
+        return GroupDemand(least, sample, now)
+    amount, grown = max(least, before.amount), before.grown
     if not held:
         kept = 0.5 ** ((now - before.seen) / HALF_LIFE)
         amount = max(used, used + round((amount - used) * kept))

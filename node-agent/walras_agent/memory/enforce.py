@@ -123,14 +123,14 @@ class MemoryEnforcer:
             if rested := self._rested(cgroups, pod, grant, now):
                 reports[pod.uid] = rested
                 continue
-            known = [setting for group in pod.groups for setting in journaled.get(group, ())]
-            if grant is None and not known:
+            settings = [setting for group in pod.groups for setting in journaled.get(group, ())]
+            if grant is None and not settings:
                 continue
             if pod.uid in waiting:
                 refusals[pod.uid] = self._refusals[pod.uid]
                 continue
             try:
-                self.journal.adopt_foreign(known, cgroups)
+                self.journal.adopt_foreign(settings, cgroups)
                 held = self._take_step(cgroups, pod, grant, now)
             except CgroupError as error:
                 if error.kind != "gone":
@@ -147,7 +147,7 @@ class MemoryEnforcer:
             if held.refused:
                 refusals[pod.uid] = held.refused[0]
             if grant is None and held.report.state == "Held":
-                self.journal.forget(known)
+                self.journal.forget(settings)
         self._note(refusals, frozenset(pod.uid for pod in pods), now)
         return MemoryRound(reports, refusals, writes, self._reported(grants))
 
@@ -295,7 +295,7 @@ class MemoryEnforcer:
 
     def _journaled(self) -> dict[str, list[CgroupFile]]:
         """Return the memory files in the journal, by group, without those of deleted groups."""
-        found: dict[str, list[CgroupFile]] = {}
+        journaled: dict[str, list[CgroupFile]] = {}
         gone: dict[tuple[str, int], bool] = {}
         for setting, kept in self.journal.originals.items():
             if setting.controller != "memory":
@@ -304,8 +304,8 @@ class MemoryEnforcer:
             if group not in gone:
                 gone[group] = is_gone(self.cgroups, *group)
             if not gone[group]:
-                found.setdefault(setting.group, []).append(setting)
-        return found
+                journaled.setdefault(setting.group, []).append(setting)
+        return journaled
 
     def _forget_gone(
         self, journaled: Mapping[str, Collection[CgroupFile]], there: set[str]

@@ -229,7 +229,7 @@ def _groups(
     """Return the groups whose limits are changed, the pod's own first."""
     if pod.group not in pod.samples or pod.group not in pod.originals:
         raise ValueError(f"{pod.group}: the pod's group has no sample or no original limits")
-    known = sorted(pod.samples.keys() & pod.originals.keys(), key=lambda g: (g != pod.group, g))
+    groups = sorted(pod.samples.keys() & pod.originals.keys(), key=lambda g: (g != pod.group, g))
     return [
         _Group(
             name=name,
@@ -242,7 +242,7 @@ def _groups(
             pace=pace,
             can_slow=pod.can_slow,
         )
-        for name in known
+        for name in groups
     ]
 
 
@@ -372,9 +372,9 @@ class _Group:
     def _trouble(self) -> str:
         """Return by what the program shows a memory shortage; empty if it shows none."""
         sample, last = self.sample, self.last
-        found = memory_shortage(sample, last.sample, self.now - last.seen, self.pace.tolerance)
-        if found:
-            return found
+        shortage = memory_shortage(sample, last.sample, self.now - last.seen, self.pace.tolerance)
+        if shortage:
+            return shortage
         soft, needed = sample.limits.soft, sample.working_set
         if (
             last.outgrown_since is None

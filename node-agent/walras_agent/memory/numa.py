@@ -113,7 +113,7 @@ class NumaEnforcer:
         Raises:
             JournalError: The journal cannot be written; nothing was written for the pod.
         """
-        found: dict[str, NumaBinding] = {}
+        bindings: dict[str, NumaBinding] = {}
         writes: list[FileWrite] = []
         kept: set[str] = set()
         for pod in pods:
@@ -122,16 +122,16 @@ class NumaEnforcer:
             try:
                 target = self._target(pod, wanted[pod.uid])
                 if target.writes is None:
-                    found[pod.uid] = NumaBinding(target.nodes, target.reason)
+                    bindings[pod.uid] = NumaBinding(target.nodes, target.reason)
                     continue
                 kept.update(_groups(pod.containers))
-                found[pod.uid] = self._bind(target.nodes, target.writes, now, writes)
+                bindings[pod.uid] = self._bind(target.nodes, target.writes, now, writes)
             except CgroupError as error:
                 kept.update(_groups(pod.containers))
-                found[pod.uid] = NumaBinding(None, str(error))
+                bindings[pod.uid] = NumaBinding(None, str(error))
         refused = self._unbind(kept, now, writes)
         self._again.keep(frozenset(_groups(each for pod in pods for each in pod.containers)))
-        return NumaRound(found, writes, refused)
+        return NumaRound(bindings, writes, refused)
 
     def _target(self, pod: ObservedPod, wanted: CpuSet) -> _NumaTarget:
         all_nodes = self._effective(pod.group)
@@ -225,11 +225,11 @@ def local_nodes(node_cpus: NodeCpus, topology: Topology) -> dict[str, CpuSet]:
         for cpu in topology.cpus
         if topology.memory is None or cpu.numa in topology.memory
     }
-    found = {
+    local = {
         uid: CpuSet(node_of[cpu] for cpu in pod_cpus.exclusive if cpu in node_of)
         for uid, pod_cpus in node_cpus.pods.items()
     }
-    return {uid: nodes for uid, nodes in found.items() if nodes}
+    return {uid: nodes for uid, nodes in local.items() if nodes}
 
 
 def reason_not_to_bind(used: int, available: int, *, is_bound: bool) -> str:

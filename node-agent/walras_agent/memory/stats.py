@@ -222,9 +222,9 @@ def _refaulted(stat: Mapping[str, int], prefix: str) -> int:
 def _stall(text: str | None) -> MemoryStall | None:
     if text is None:
         return None
-    found = re.findall(r"^(some|full) avg10=([0-9.]+) .* total=([0-9]+)$", text, re.MULTILINE)
-    recent = {kind: float(percent) for kind, percent, _ in found}
-    totals = {kind: int(microseconds) / 1e6 for kind, _, microseconds in found}
+    averages = re.findall(r"^(some|full) avg10=([0-9.]+) .* total=([0-9]+)$", text, re.MULTILINE)
+    recent = {kind: float(percent) for kind, percent, _ in averages}
+    totals = {kind: int(microseconds) / 1e6 for kind, _, microseconds in averages}
     return MemoryStall(recent["some"], recent["full"], totals["some"], totals["full"])
 
 

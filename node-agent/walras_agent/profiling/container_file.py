@@ -48,18 +48,18 @@ class ContainerFile:
 
     def read(self) -> float:
         """Return the progress so far, as `Counter.read` does."""
-        found = []
+        counts = []
         problem = "no process is visible in them; the agent needs hostPID: true"
         for container in self.containers():
             try:
-                found.append(self._read(container))
+                counts.append(self._read(container))
             except LookupError:
                 continue
             except OSError as error:
                 problem = _explain(error)
-        if not found:
+        if not counts:
             raise CounterError(f"{self.path} in the pod's containers: {problem}")
-        return sum(found)
+        return sum(counts)
 
     def close(self) -> None:
         """Do nothing: no resource is held between reads."""

@@ -129,17 +129,17 @@ class PodMeasurement:
     @property
     def report(self) -> MeasurementReport:
         """Report of the progress or the result."""
-        meter, found = self._meter, self._fit
+        meter, fit = self._meter, self._fit
         return MeasurementReport(
             id=self.request.id,
             pod=self.request.pod,
             state=self.state,
             reason=self.reason,
             source=meter.counter.source if meter else None,
-            warnings=(meter.warnings if meter else ()) + (found.warnings if found else ()),
+            warnings=(meter.warnings if meter else ()) + (fit.warnings if fit else ()),
             samples=tuple(self._samples),
             planned=self._planned,
-            fit=found,
+            fit=fit,
             memory_bandwidth=memory_bandwidth(self._samples),
         )
 
@@ -273,13 +273,13 @@ def _unwaited(sample: ProgressSample, watch: Watching) -> ProgressSample:
     Other programs of the node may run on a pod's CPUs: those outside the market, and the system's.
     """
     times = watch.stop()
-    found = times.unwaited(sample.seconds, times.ran)
-    if found is None:
+    times_alone = times.unwaited(sample.seconds, times.ran)
+    if times_alone is None:
         return sample
-    alone = found.busy + found.idle
+    alone = times_alone.busy + times_alone.idle
     if alone >= (1 - QUIET) * sample.seconds:
         return sample
-    waited, error = sample.seconds - alone, found.error / alone
+    waited, error = sample.seconds - alone, times_alone.error / alone
     return replace(sample, seconds=alone, waited=waited, error=error)
 
 

@@ -71,12 +71,12 @@ def fit_samples(samples: Sequence[ProgressSample]) -> Fit | None:
     times = samples_of_progress(
         [Progress(each.cores, each.seconds, each.progress, each.error) for each in samples]
     )
-    found = fit_profile(times)
-    findings = (each for each in diagnose(times, found) if each.code in RUNTIME_FINDINGS)
+    profile = fit_profile(times)
+    findings = (each for each in diagnose(times, profile) if each.code in RUNTIME_FINDINGS)
     return Fit(
-        dict(found.by_cores),
-        found.sizes[0].mean,
-        found.sizes[0].variance,
+        dict(profile.by_cores),
+        profile.sizes[0].mean,
+        profile.sizes[0].variance,
         tuple(each.message for each in findings),
     )
 
@@ -84,9 +84,9 @@ def fit_samples(samples: Sequence[ProgressSample]) -> Fit | None:
 def memory_bandwidth(samples: Sequence[ProgressSample]) -> float | None:
     """Return the bytes per second on the most cores measured; None if they were not counted."""
     most = max((sample.cores for sample in samples), default=0)
-    known = [
+    rates = [
         sample.memory_bytes / (sample.seconds + sample.waited)
         for sample in samples
         if sample.cores == most and sample.memory_bytes is not None
     ]
-    return fmean(known) if known else None
+    return fmean(rates) if rates else None
