@@ -165,8 +165,8 @@ def disturbance_of(measurements: Sequence[Measurement]) -> float:
 
     Where it is known how long runs waited, their times are without that (`correction`).
     """
-    known = [m.others for m in measurements if m.others is not None and m.unwaited is None]
-    return sum(known) / len(known) if known else 0.0
+    taken = [m.others for m in measurements if m.others is not None and m.unwaited is None]
+    return sum(taken) / len(taken) if taken else 0.0
 
 
 def default_core_counts(machine: int) -> tuple[int, ...]:

@@ -60,7 +60,7 @@ def _work(measurements: Sequence[Measurement]) -> dict[tuple[DataSize, int], tup
     for each in measurements:
         key = each.size, each.cores
         taken[key] = (*taken.get(key, ()), each.cpu_seconds or 0.0)
-    found = {}
+    work_and_error = {}
     for size in {size for size, _ in taken}:
         alone = taken[size, 1]
         alike = {c for at, c in taken if at == size and min(taken[at, c]) <= max(alone)}
@@ -69,5 +69,5 @@ def _work(measurements: Sequence[Measurement]) -> dict[tuple[DataSize, int], tup
         for (at, cores), own in taken.items():
             if at == size:
                 work = together if cores in alike else own
-                found[at, cores] = min(work), 0.0 if cores == 1 else error
-    return found
+                work_and_error[at, cores] = min(work), 0.0 if cores == 1 else error
+    return work_and_error

@@ -58,9 +58,9 @@ class Counters:
         try:
             # Opened disabled (-D -1): the answer to "enable" then confirms that all events count.
             control = ("-D", "-1", "--control", f"fd:{commands},{answers}")
-            what = ("-e", ",".join(self.events), "-p", str(pid))
+            selected = ("-e", ",".join(self.events), "-p", str(pid))
             perf = subprocess.Popen(
-                (self.program, "stat", "-x,", *control, *what),
+                (self.program, "stat", "-x,", *control, *selected),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

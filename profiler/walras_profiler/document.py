@@ -83,8 +83,8 @@ def _measurement(size: DataSize, cores: int, runs: Sequence[Measurement]) -> Doc
         ("userSeconds", [run.user_seconds for run in runs]),
         ("systemSeconds", [run.system_seconds for run in runs]),
     ):
-        if known := [value for value in values if value is not None]:
-            entry[key] = _seconds(median(known))
+        if counted := [value for value in values if value is not None]:
+            entry[key] = _seconds(median(counted))
     if peaks := [run.peak_memory for run in runs if run.peak_memory is not None]:
         entry["peakMemory"] = f"{-(-max(peaks) // _KIBIBYTE)}Ki"
     for event in sorted({event for run in runs for event in run.counters}):

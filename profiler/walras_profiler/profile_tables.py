@@ -58,9 +58,9 @@ def times_table(measurements: Sequence[Measurement]) -> Table:
         "CPU seconds": [_cpu_seconds(cells[key]) for key in sorted(cells)],
         "peak memory": [_peak_memory(cells[key]) for key in sorted(cells)],
     }
-    known = {name: column for name, column in columns.items() if any(column)}
-    table = Table(*known, title="Measured times", title_justify="left")
-    for row in zip(*known.values(), strict=True):
+    filled = {name: column for name, column in columns.items() if any(column)}
+    table = Table(*filled, title="Measured times", title_justify="left")
+    for row in zip(*filled.values(), strict=True):
         table.add_row(*row)
     for column in table.columns:
         column.justify = "right"
@@ -147,17 +147,17 @@ def _waited(runs: Sequence[Measurement]) -> str:
 
 
 def _cpu_seconds(runs: Sequence[Measurement]) -> str:
-    known = [
+    measured = [
         run.user_seconds + run.system_seconds
         for run in runs
         if run.user_seconds is not None and run.system_seconds is not None
     ]
-    return f"{median(known):.3f}" if known else ""
+    return f"{median(measured):.3f}" if measured else ""
 
 
 def _peak_memory(runs: Sequence[Measurement]) -> str:
-    known = [run.peak_memory for run in runs if run.peak_memory is not None]
-    return f"{max(known) / _MEBIBYTE:.0f} MiB" if known else ""
+    peaks = [run.peak_memory for run in runs if run.peak_memory is not None]
+    return f"{max(peaks) / _MEBIBYTE:.0f} MiB" if peaks else ""
 
 
 _CURVE_POINTS = 200
