@@ -218,9 +218,9 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/metrics":
             self._answer(HTTPStatus.OK, self.server.metrics.kind, self.server.metrics.text())
             return
-        known = " ".join(("/metrics", *self.server.pages))
+        pages = " ".join(("/metrics", *self.server.pages))
         page = self.server.pages.get(
-            path, lambda: Answer(HTTPStatus.NOT_FOUND, f"not found; try {known}\n")
+            path, lambda: Answer(HTTPStatus.NOT_FOUND, f"not found; try {pages}\n")
         )
         code, body, kind = page()
         self._answer(code, kind, body.encode())

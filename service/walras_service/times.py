@@ -13,5 +13,5 @@ def rfc3339(time: datetime | float, digits: Literal["seconds", "microseconds"] =
         time: Time with its zone, or seconds since 1970.
         digits: Unit of the last digit; what is smaller is cut off.
     """
-    known = time if isinstance(time, datetime) else datetime.fromtimestamp(time, UTC)
-    return f"{known.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=digits)}Z"
+    moment = time if isinstance(time, datetime) else datetime.fromtimestamp(time, UTC)
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=digits)}Z"

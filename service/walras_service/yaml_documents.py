@@ -120,18 +120,18 @@ def _named(space: str) -> str:
     return f"there is a {name} (U+{ord(space):04X}); write a plain space, or quote the text"
 
 
-def _count(value: Any, known: dict[int, float]) -> float:
+def _count(value: Any, counts: dict[int, float]) -> float:
     """Count the values within a value, as often as aliases repeat them; infinite within itself.
 
     A file of a few lines can stand for more than any program could read.
     """
     if not isinstance(value, dict | list):
         return 1
-    if id(value) not in known:
-        known[id(value)] = float("inf")
+    if id(value) not in counts:
+        counts[id(value)] = float("inf")
         parts = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_count(each, known) for each in parts)
-    return known[id(value)]
+        counts[id(value)] = 1 + sum(_count(each, counts) for each in parts)
+    return counts[id(value)]
 
 
 class _RefusedError(yaml.constructor.ConstructorError):
