@@ -60,8 +60,8 @@ def amount(text: str | None) -> int | None:
 
 def total(values: Iterable[float | None]) -> float | None:
     """Return the sum of what is known; None if nothing is."""
-    known = [each for each in values if each is not None]
-    return sum(known) if known else None
+    numbers = [each for each in values if each is not None]
+    return sum(numbers) if numbers else None
 
 
 def cores_of_cpu(facts: Facts, node: str) -> float:
@@ -71,8 +71,8 @@ def cores_of_cpu(facts: Facts, node: str) -> float:
     hardware threads.
     """
     policy = {} if facts.market is None else facts.market.spec.get("cores") or {}
-    known = facts.allocations.get(node)
-    topology = None if known is None else known.status.topology
+    allocation = facts.allocations.get(node)
+    topology = None if allocation is None else allocation.status.topology
     if policy.get("unit", UNIT) == "thread" or topology is None or not topology.threads:
         return 1.0
     return topology.cores / topology.threads

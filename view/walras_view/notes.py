@@ -41,27 +41,27 @@ def remarks_of(facts: Facts) -> tuple[str, ...]:
 
 def waiting_for_quota(status: EntitlementStatus | MarketStatus) -> tuple[str, ...]:
     """Return a line about Workloads that wait in Kueue, if any do."""
-    found = status.waiting
-    if found is None:
+    waiting = status.waiting
+    if waiting is None:
         return ()
-    what, cpus = _count(found.workloads, "Workload"), _count(float(found.cpus), "CPU")
-    line = f"{what} with {cpus} wait in Kueue for quota"
+    workloads, cpus = _count(waiting.workloads, "Workload"), _count(float(waiting.cpus), "CPU")
+    line = f"{workloads} with {cpus} wait in Kueue for quota"
     of_all = isinstance(status, MarketStatus)
     return (f"{line}; the worth of more nodes does not count them" if of_all else line,)
 
 
 def waiting_in_queues(facts: Facts) -> Iterator[str]:
     """Yield a line about Workloads that wait in Kueue, and so are in no table."""
-    found = {
+    waiting = {
         each.name: each.status.waiting
         for each in facts.entitlements.values()
         if each.status.waiting is not None
     }
-    if found:
-        most = sorted(found, key=lambda name: (-float(found[name].cpus), name))
+    if waiting:
+        most = sorted(waiting, key=lambda name: (-float(waiting[name].cpus), name))
         said = [
-            f"{name} {_count(found[name].workloads, 'Workload')} "
-            f"({_count(float(found[name].cpus), 'CPU')})"
+            f"{name} {_count(waiting[name].workloads, 'Workload')} "
+            f"({_count(float(waiting[name].cpus), 'CPU')})"
             for name in most
         ]
         yield f"waiting in Kueue to be admitted, without cores: {_listed(said)}"
@@ -165,8 +165,8 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:MOST_NAMED])}{more}"
 
 
-def _count(number: float, what: str) -> str:
-    return f"{number:.12g} {what}{'' if number == 1 else 's'}"
+def _count(number: float, noun: str) -> str:
+    return f"{number:.12g} {noun}{'' if number == 1 else 's'}"
 
 
 def in_time(span: timedelta) -> str:

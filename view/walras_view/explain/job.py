@@ -282,8 +282,8 @@ def _source_text(status: MarketJobStatus) -> str:
 
 def _budget(facts: Facts, job: ApiObject[MarketJobStatus]) -> Budget:
     name = str(job.spec.get("entitlement", ""))
-    known = facts.entitlements.get(name)
-    entitled = None if known is None else known.status.cores
+    entitlement = facts.entitlements.get(name)
+    entitled = None if entitlement is None else entitlement.status.cores
     cores, spend = None if entitled is None else float(entitled.entitled), number(job.status.spend)
     part = spend / cores if spend is not None and cores else None
     return Budget(name, cores, spend, part)

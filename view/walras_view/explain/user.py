@@ -150,8 +150,8 @@ def explain_user(
         users: Rows of all entitlements; computed if None.
         jobs: Rows of all jobs; computed if None.
     """
-    known = user_rows(facts, lambda row: row.name) if users is None else users
-    rows = {row.name: row for row in known}
+    all_rows = user_rows(facts, lambda row: row.name) if users is None else users
+    rows = {row.name: row for row in all_rows}
     members = with_all_below(facts, name)
     bought = purchases_of(facts)
     nodes = () if bought is None else balances(bought, members)

@@ -135,10 +135,10 @@ def job_row(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobRow:
 def _held(status: MarketJobStatus) -> float | None:
     """Return the cores of all pods, those that the status has no room for like the others."""
     counts = status.counts
-    known = total(number(pod.held) for pod in status.pods)
-    if known is None or counts is None or not counts.unlisted:
-        return known
-    return known * counts.total / len(status.pods)
+    held = total(number(pod.held) for pod in status.pods)
+    if held is None or counts is None or not counts.unlisted:
+        return held
+    return held * counts.total / len(status.pods)
 
 
 def _pod(pod: PodOutcome) -> PodRow:

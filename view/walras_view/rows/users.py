@@ -161,8 +161,8 @@ def _used(facts: Facts) -> dict[str, tuple[float | None, float | None]]:
 def _mean_credits(facts: Facts) -> Decimal | None:
     if not facts.all_entitlements:
         return None
-    known = [_credits(each) for each in facts.entitlements.values()]
-    balances = [Decimal(each) for each in known if each is not None]
+    kept = [_credits(each) for each in facts.entitlements.values()]
+    balances = [Decimal(each) for each in kept if each is not None]
     return sum(balances, Decimal(0)) / max(len(balances), 1)
 
 

@@ -23,8 +23,8 @@ _SHARES = {"equal": "equal shares", "requests": "shares as they request", "quota
 def cluster_sentence(look: FirstLook) -> str:
     """Return what there is to divide, and among whom."""
     nodes, pods, jobs = (
-        _count(number, what)
-        for number, what in ((look.nodes, "node"), (look.pods, "pod"), (len(look.jobs), "job"))
+        _count(number, noun)
+        for number, noun in ((look.nodes, "node"), (look.pods, "pod"), (len(look.jobs), "job"))
     )
     users = f"Users by {look.users_by}, with {_SHARES[look.shares]}."
     return f"{nodes} with {look.cores:.1f} cores for {pods} of {jobs}. {users}"
@@ -42,7 +42,7 @@ def result_sentences(look: FirstLook) -> Iterator[str]:
         "as fast": len(gains) - faster - len(slower) - unknown,
         "unknown": unknown,
     }
-    parts = ", ".join(f"{many} {what}" for what, many in counted.items() if many)
+    parts = ", ".join(f"{many} {noun}" for noun, many in counted.items() if many)
     yield f"{_count(len(gains), 'user')} with Walras, compared with today: {parts}."
     if slower and all(each.cores.today > each.entitled for each in slower):
         yield "Only users with more cores than their share today would be slower."
@@ -58,9 +58,9 @@ def result_sentences(look: FirstLook) -> Iterator[str]:
 def meaning_of_columns(look: FirstLook) -> Iterator[str]:
     """Yield what the columns of users are about, and what is assumed."""
     yield "today: plain Kubernetes, by requests; quotas: fixed shares of nodes; Walras: the market."
-    known = look.pods_with_known_use
+    pods = look.pods_with_known_use
     measured = (
-        f"{_count(known, 'pod')} as much as was measured, and the others all" if known else "all"
+        f"{_count(pods, 'pod')} as much as was measured, and the others all" if pods else "all"
     )
     yield f"Cores are what pods have while they use {measured} that they can."
     unknown = len(look.jobs) - look.fractions.known_jobs
@@ -125,5 +125,5 @@ def _slows(gain: Range) -> bool:
     return gain.least < -NO_CHANGE
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

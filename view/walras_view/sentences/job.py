@@ -84,10 +84,10 @@ def co_runner_sentence(co_runner: PodCoRunner) -> str:
     """Return beside what a pod was placed, what that costs it, and the advice to its user."""
     if co_runner.partner is None:
         return f"was placed on a socket of its own{_exploration(co_runner, 'how fast it is alone')}"
-    known, source = co_runner.measured, "measured"
-    if known is None:
-        known, source = co_runner.predicted, "predicted"
-    loss = "" if known is None else f", where it loses {known:.1%} of its throughput ({source})"
+    lost, source = co_runner.measured, "measured"
+    if lost is None:
+        lost, source = co_runner.predicted, "predicted"
+    loss = "" if lost is None else f", where it loses {lost:.1%} of its throughput ({source})"
     loss += _exploration(co_runner, "how much programs slow each other down")
     advice = "stay"
     if co_runner.companion is not None:
@@ -121,10 +121,10 @@ def _measurement(penalty: CoRunnerPenalty) -> str:
         return "spec.penalties of its profile"
     error = "error unknown" if penalty.error is None else f"error {penalty.error:.1%}"
     checks = f"{penalty.looks} check{'' if penalty.looks == 1 else 's'}"
-    what = COUNTED.get(penalty.source, penalty.source)
+    method = COUNTED.get(penalty.source, penalty.source)
     where = "" if penalty.cores is None else f" on {penalty.cores} core"
     where += "s" if penalty.cores is not None and penalty.cores != 1 else ""
-    return f"{error}, {checks} of {what}{where}"
+    return f"{error}, {checks} of {method}{where}"
 
 
 def one_more_sentences(more: OneMore) -> tuple[str, ...]:

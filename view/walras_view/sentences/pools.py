@@ -41,21 +41,21 @@ def pool_sentences(pool: PoolExplanation) -> Iterator[str]:
         )
 
 
-def prediction_sentence(found: PredictionsExplanation) -> str:
+def prediction_sentence(made: PredictionsExplanation) -> str:
     """Return how good predictions were that came true, and what follows from it."""
-    what, part = _PREDICTED.get(found.of, (found.of, "what was predicted"))
+    figures, part = _PREDICTED.get(made.of, (made.of, "what was predicted"))
     said = (
-        f"{found.coverage:.0%} of {found.number} predicted {what} came within their error, which "
-        f"was {percent(found.width)} of {part}; their score is {found.crps:.1%} of it (CRPS, 0 is "
+        f"{made.coverage:.0%} of {made.number} predicted {figures} came within their error, which "
+        f"was {percent(made.width)} of {part}; their score is {made.crps:.1%} of it (CRPS, 0 is "
         "perfect)"
     )
-    if found.widening <= 1:
+    if made.widening <= 1:
         return said
     so = {
         "Finish": "those of jobs that start now are {:.1f} times as wide",
         "Node": "those that are told now are {:.1f} times as wide",
-    }.get(found.of, "right ones would have been {:.1f} times as wide")
-    return f"{said}; these errors were too small, and {so.format(found.widening)}"
+    }.get(made.of, "right ones would have been {:.1f} times as wide")
+    return f"{said}; these errors were too small, and {so.format(made.widening)}"
 
 
 def _effect(effect: PricedEffect) -> str:
