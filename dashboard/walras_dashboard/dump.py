@@ -127,14 +127,14 @@ def dump_of(
     Raises:
         BadInput: They are not those of a cluster.
     """
-    found = [each.resource for each in located]
-    documents = sorted_by_kind(found)
+    parsed = [each.resource for each in located]
+    documents = sorted_by_kind(parsed)
     objects = replace(documents.objects, pods=[_with_uid(each) for each in documents.objects.pods])
     names = ", ".join(files)
     look = None
     if not objects.entitlements and not objects.jobs:
         look = _first_look(replace(documents, written=tuple(written)), files, names)
-    allocations = {each.metadata.name: each for each in found if isinstance(each, NodeAllocation)}
+    allocations = {each.metadata.name: each for each in parsed if isinstance(each, NodeAllocation)}
     world = World(
         now=rfc3339(now),
         objects=objects,
@@ -142,7 +142,7 @@ def dump_of(
         allocations=allocations,
         agents=frozenset(node.metadata.name for node in objects.nodes),
     )
-    run = next((each for each in found if isinstance(each, course.LocalRun)), None)
+    run = next((each for each in parsed if isinstance(each, course.LocalRun)), None)
     shown = now if run is None else datetime.fromtimestamp(run.shown, UTC)
     plain = [dict(each.document) for each in located]
     decided = any(each.get("kind") in _DECIDED and each.get("status") for each in plain)
@@ -216,12 +216,12 @@ _DECIDED = frozenset({"Entitlement", "MarketJob"})
 def with_statuses(documents: Iterable[Document], writes: Writes) -> list[Document]:
     """Add to documents what a decision would write: statuses and NodeAllocations (pure)."""
     statuses = {each.object: each.status for each in writes.statuses}
-    found = []
+    written = []
     for each in documents:
         status = statuses.pop(_reference(each), None)
-        found.append(each if status is None else {**each, "status": status})
+        written.append(each if status is None else {**each, "status": status})
     for reference, status in statuses.items():
-        found.append(
+        written.append(
             {
                 "apiVersion": API_VERSION,
                 "kind": reference.kind,
@@ -229,7 +229,7 @@ def with_statuses(documents: Iterable[Document], writes: Writes) -> list[Documen
                 "status": status,
             }
         )
-    found += [
+    written += [
         {
             "apiVersion": API_VERSION,
             "kind": "NodeAllocation",
@@ -238,7 +238,7 @@ def with_statuses(documents: Iterable[Document], writes: Writes) -> list[Documen
         }
         for each in writes.nodes
     ]
-    return found
+    return written
 
 
 def _reference(document: Mapping[str, Any]) -> Reference:

@@ -96,12 +96,12 @@ def of_recorded(
 ) -> RecordedFigures | None:
     """Return what was recorded, up to the last figure; None if nothing was (pure)."""
     series = _series(recorded, kind, name, without)
-    known = [
+    sampled = [
         place for each in series for place, value in enumerate(each.values) if value is not None
     ]
-    if recorded.source == "none" or not known:
+    if recorded.source == "none" or not sampled:
         return None
-    length = max(known) + 1
+    length = max(sampled) + 1
     return RecordedFigures(
         source=recorded.source,
         step=recorded.step,
@@ -131,11 +131,11 @@ def _series(
 
 
 def _of_one(record: History | Samples, kind: Kind, name: str) -> dict[str, FigureSeries]:
-    known = {each.name: list(each.values) for each in record.series(kind, name)}
+    series = {each.name: list(each.values) for each in record.series(kind, name)}
     return {
-        field: FigureSeries(name=field, unit=unit, values=known[field])
+        field: FigureSeries(name=field, unit=unit, values=series[field])
         for field, unit in FIELDS[kind]
-        if field in known
+        if field in series
     }
 
 

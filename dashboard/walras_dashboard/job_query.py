@@ -63,6 +63,6 @@ def in_order(rows: Iterable[JobRow], sort: str) -> list[JobRow]:
     """Sort by a field; what is not known is last in both orders, and equals stay by name."""
     field = _field(sort)
     pairs = [(getattr(row, field), row) for row in rows]
-    known = [pair for pair in pairs if pair[0] is not None]
-    known.sort(key=lambda pair: pair[0], reverse=sort.startswith("-"))
-    return [row for _, row in known] + [row for figure, row in pairs if figure is None]
+    with_figure = [pair for pair in pairs if pair[0] is not None]
+    with_figure.sort(key=lambda pair: pair[0], reverse=sort.startswith("-"))
+    return [row for _, row in with_figure] + [row for figure, row in pairs if figure is None]

@@ -110,7 +110,7 @@ class SharedObjects:
     """
 
     def __init__(self) -> None:
-        self._known: WeakValueDictionary[tuple[str, str, str], Any] = WeakValueDictionary()
+        self._by_version: WeakValueDictionary[tuple[str, str, str], Any] = WeakValueDictionary()
 
     def read(self, name: str, document: Document) -> Any:
         """Return the object in a document of a feed; None if it is malformed."""
@@ -119,12 +119,12 @@ class SharedObjects:
         if not uid or not version:
             return _READ[name](document)
         key = name, str(uid), str(version)
-        known = self._known.get(key)
-        if known is None:
-            known = _READ[name](document)
-            if known is not None:
-                self._known[key] = known
-        return known
+        parsed = self._by_version.get(key)
+        if parsed is None:
+            parsed = _READ[name](document)
+            if parsed is not None:
+                self._by_version[key] = parsed
+        return parsed
 
 
 class Live:
@@ -150,7 +150,7 @@ class Live:
         self._leases = Leases()
         self._use: Use = NOT_ASKED
         self._moved: dict[str, tuple[Moved, ...]] = {}
-        self._known: set[str] = set()
+        self._loaded: set[str] = set()
         self._state: MarketState | None = None
         self._changed = threading.Event()
         self._ready = threading.Event()
@@ -208,13 +208,13 @@ class Live:
     def world(self) -> World:
         """Return what the operator decides from."""
         with self._world_lock:
-            known = self._world
-            age = time.monotonic() - known[0] if known else WORLD_SECONDS[1]
-            if known is None or age >= WORLD_SECONDS[1]:
+            kept = self._world
+            age = time.monotonic() - kept[0] if kept else WORLD_SECONDS[1]
+            if kept is None or age >= WORLD_SECONDS[1]:
                 return self._read_world()
         if age >= WORLD_SECONDS[0]:
             threading.Thread(target=self._renew_world, name="world", daemon=True).start()
-        return known[1]
+        return kept[1]
 
     def _renew_world(self) -> None:
         if self._world_lock.acquire(blocking=False):
@@ -335,7 +335,7 @@ class Live:
         return next((str(each) for each in list(self._problems.values())), "")
 
     def _noted(self, name: str) -> None:
-        self._known.add(name)
+        self._loaded.add(name)
         if name == "market":
             self._market_known.set()
         self._changed.set()
@@ -357,7 +357,7 @@ class Live:
         while not self._stopping.is_set():
             self._changed.wait()
             self._changed.clear()
-            if not every <= self._known:
+            if not every <= self._loaded:
                 continue
             with self._lock:
                 self._state = self._made(1 if self._state is None else self._state.revision + 1)

@@ -402,10 +402,10 @@ class Views:
 
     def _owners(self, node: str, holders: Iterable[Holder]) -> dict[str, Owner]:
         """Return pods with a grant by UID."""
-        known = {(each.namespace, each.pod): each for each in holders}
+        by_pod = {(each.namespace, each.pod): each for each in holders}
         owners = {}
-        for grant in self.facts.allocations[node].spec.get("grants") or () if known else ():
-            holder = known.get((grant.get("namespace", "default"), grant["name"]))
+        for grant in self.facts.allocations[node].spec.get("grants") or () if by_pod else ():
+            holder = by_pod.get((grant.get("namespace", "default"), grant["name"]))
             if holder is not None:
                 owners[str(grant.get("podUID"))] = Owner(
                     namespace=holder.namespace, pod=holder.pod, job=holder.job, user=holder.user

@@ -176,10 +176,10 @@ def _problems(objects: Objects, changes: WhatIf) -> Iterator[tuple[tuple[str | i
         if name not in nodes:
             yield ("body", "removeNodes", index), f"there is no Node {name} to remove"
     if changes.mechanism is not None and changes.mechanism not in MECHANISMS:
-        known = ", ".join(MECHANISMS)
+        mechanisms = ", ".join(MECHANISMS)
         yield (
             ("body", "mechanism"),
-            f"there is no mechanism {changes.mechanism}; use one of {known}",
+            f"there is no mechanism {changes.mechanism}; use one of {mechanisms}",
         )
 
 
@@ -248,10 +248,10 @@ def _decimal(fraction: float) -> Decimal:
 
 def _new(objects: Objects, changes: WhatIf) -> Iterator[cluster.NodeObject]:
     """Yield the nodes to add, under names that no other node has."""
-    known = {each.metadata.name: each for each in objects.nodes}
-    taken = set(known)
+    nodes = {each.metadata.name: each for each in objects.nodes}
+    taken = set(nodes)
     for wanted in changes.add_nodes:
-        like, number = known[wanted.like], 0
+        like, number = nodes[wanted.like], 0
         for _ in range(wanted.count):
             while (name := f"{wanted.like}-new-{number + 1}") in taken:
                 number += 1
