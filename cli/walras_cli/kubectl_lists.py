@@ -130,11 +130,11 @@ def _alternatives(words: Iterable[str]) -> str:
     rests: dict[str, list[str]] = {}
     for word in words:
         rests.setdefault(word[:1], []).append(word[1:])
-    found = [
+    branches = [
         re.escape(first) + (f"(?:{_alternatives(rest)})" if any(rest) else "")
         for first, rest in rests.items()
     ]
-    return "|".join(sorted(found, key=len, reverse=True))
+    return "|".join(sorted(branches, key=len, reverse=True))
 
 
 class _OtherFormError(Exception):
@@ -172,23 +172,23 @@ def _in_json(text: str) -> list[Any] | None:
     decoder = json.JSONDecoder(
         object_pairs_hook=_object, parse_float=str, parse_int=WrittenNumber, strict=False
     )
-    found = []
+    documents = []
     start = _BEGIN.search(text)
     while start is not None:
         try:
             document, end = decoder.raw_decode(text, start.start())
         except (ValueError, RecursionError):
             return None  # YAML, or what its parser tells better
-        found.append(document)
+        documents.append(document)
         start = _BEGIN.search(text, end)
-    return found
+    return documents
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise ValueError("a key is used twice")
-    return found
+    return fields
 
 
 def _item(chunk: str) -> Any:
@@ -196,12 +196,12 @@ def _item(chunk: str) -> Any:
     if chunk.startswith(_OF_KUBERNETES):
         lines = _Lines(f"  {_what_is_read(chunk)}")
         try:
-            found = lines.mapping(2)
+            item = lines.mapping(2)
         except _OtherFormError:
             pass
         else:
             if lines.at == len(lines.lines) - 1:
-                return found
+                return item
     documents = documents_in(f"- {chunk}\n")
     if len(documents) != 1 or not isinstance(documents[0], list) or len(documents[0]) != 1:
         raise YamlError("is not one entry of a list")
@@ -239,21 +239,21 @@ class _Lines:
 
     def mapping(self, column: int) -> dict[str, Any]:
         """Read a mapping whose keys begin at a column; the first may stand behind a dash."""
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         lines, depths = self.lines, self.depths
         while True:
             match = _KEY.match(lines[self.at], column)
-            if match is None or match[1] in found:
+            if match is None or match[1] in fields:
                 raise _OtherFormError
             key, rest = match.groups()
             self.at += 1
             if rest is None:
-                found[key] = self._below(column)
+                fields[key] = self._below(column)
             else:
-                found[key] = {} if rest == "{}" else [] if rest == "[]" else _scalar(rest)
+                fields[key] = {} if rest == "{}" else [] if rest == "[]" else _scalar(rest)
             depth = depths[self.at]
             if depth < column:
-                return found
+                return fields
             if depth > column:
                 raise _OtherFormError
 
@@ -271,14 +271,14 @@ class _Lines:
         return self.mapping(inner)
 
     def _sequence(self, column: int) -> list[Any]:
-        found: list[Any] = []
+        entries: list[Any] = []
         while self.depths[self.at] == column and self.lines[self.at].startswith("- ", column):
             if _KEY.match(self.lines[self.at], column + 2):
-                found.append(self.mapping(column + 2))
+                entries.append(self.mapping(column + 2))
             else:
-                found.append(_scalar(self.lines[self.at][column + 2 :]))
+                entries.append(_scalar(self.lines[self.at][column + 2 :]))
                 self.at += 1
-        return found
+        return entries
 
 
 @lru_cache(maxsize=1 << 14)
@@ -300,9 +300,9 @@ def _scalar(text: str) -> Any:
     if text[:1] in _OF_OTHER_FORMS or text[-1:] == ":" or " #" in text or ": " in text:
         raise _OtherFormError
     try:
-        [found] = documents_in(text)
+        [scalar] = documents_in(text)
     except YamlError:
         raise _OtherFormError from None
-    if isinstance(found, dict | list):
+    if isinstance(scalar, dict | list):
         raise _OtherFormError
-    return found
+    return scalar

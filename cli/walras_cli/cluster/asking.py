@@ -88,8 +88,8 @@ def facts_of(
             f"{cluster.host}: you have no right to {', '.join(asking.withheld)}; ask an "
             f"administrator of the cluster for a role with these rights"
         )
-    known = {name: answer for name, answer in results.items() if answer is not None}
-    return Facts(cluster.now, asking.namespace, withheld=tuple(sorted(asking.withheld)), **known)
+    answers = {name: answer for name, answer in results.items() if answer is not None}
+    return Facts(cluster.now, asking.namespace, withheld=tuple(sorted(asking.withheld)), **answers)
 
 
 class _Asking:

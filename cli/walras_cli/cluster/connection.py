@@ -137,10 +137,10 @@ def connect(target: Target, connections: int = CONNECTIONS) -> Cluster:
     from yaml import YAMLError
 
     file = target.kubeconfig or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config"))
-    known = any(Path(each).expanduser().is_file() for each in file.split(os.pathsep))
-    if not known and not target.kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
+    exists = any(Path(each).expanduser().is_file() for each in file.split(os.pathsep))
+    if not exists and not target.kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
         return _in_pod(target, connections)
-    if not known:
+    if not exists:
         raise BadInput(f"{file}: the kubeconfig does not exist; set --kubeconfig or KUBECONFIG")
     configuration = Configuration()
     try:

@@ -100,10 +100,10 @@ class HistoryReader:
             for slot, part in parts.items()
             if slot in slots and (slot + 1) * SLOT + SETTLED < now
         }
-        known = [part for part in parts.values() if part is not None]
-        if not known:
+        kept = [part for part in parts.values() if part is not None]
+        if not kept:
             return History("none", step, notes=(_nothing(namespace),))
-        return history_of_parts(known, now, since, step)
+        return history_of_parts(kept, now, since, step)
 
     def accounts(self, start: int, end: int) -> Accounts:
         """Return the accounts of the days between two times, in seconds since 1970.

@@ -274,13 +274,13 @@ def prometheus_history(prometheus: Prometheus, since: int, step: int, now: int) 
         for slot in slots
     ]
     note = "Prometheus has no figures of jobs, and not how much of a node is sold"
-    known = any(part.blocks for part in parts)
+    sampled = any(part.blocks for part in parts)
     return History(
-        "prometheus" if known else "none",
+        "prometheus" if sampled else "none",
         step,
         tuple(samples),
         tuple(parts),
-        (note,) if known else (f"{prometheus.url} knows no metrics of an operator of Walras",),
+        (note,) if sampled else (f"{prometheus.url} knows no metrics of an operator of Walras",),
     )
 
 
@@ -336,12 +336,12 @@ def _users(prometheus: Prometheus, times: Range) -> dict[int, Table]:
     for name in sorted({name for series in figures.values() for name in series} - {OTHERS}):
         mine = {figure: series.get(name, {}) for figure, series in figures.items()}
         for time in sorted({time for points in mine.values() for time in points}):
-            known = {
+            figures = {
                 figure: points[time] / _METRICS[figure][1]
                 for figure, points in mine.items()
                 if time in points
             }
-            tables.setdefault(time, {})[name] = _row(known)
+            tables.setdefault(time, {})[name] = _row(figures)
     return tables
 
 
@@ -358,10 +358,10 @@ def _above_mean(series: Mapping[str, Points]) -> dict[str, Points]:
     }
 
 
-def _row(known: Mapping[str, float]) -> tuple[int | None, ...]:
+def _row(reported: Mapping[str, float]) -> tuple[int | None, ...]:
     """Return the stored row of a user's figures, with those that follow from others."""
-    figures: dict[str, float | None] = dict(known)
-    entitled, bought, paid = (known.get(name) for name in ("entitled", "bought", "paid"))
+    figures: dict[str, float | None] = dict(reported)
+    entitled, bought, paid = (reported.get(name) for name in ("entitled", "bought", "paid"))
     if entitled is not None and bought is not None:
         figures |= {"lent": max(entitled - bought, 0.0), "borrowed": max(bought - entitled, 0.0)}
     if bought and paid is not None:

@@ -325,16 +325,16 @@ class FileWatch:
     """Compares files with how they were when last asked; editors may replace them meanwhile."""
 
     files: Sequence[Path]
-    _known: tuple[tuple[int, int, int], ...] = ()
+    _seen: tuple[tuple[int, int, int], ...] = ()
 
     def __post_init__(self) -> None:
-        self._known = self._look()
+        self._seen = self._look()
 
     def changed(self) -> bool:
         """Whether any file is another than at the last call."""
         now = self._look()
-        changed = now != self._known
-        self._known = now
+        changed = now != self._seen
+        self._seen = now
         return changed
 
     def _look(self) -> tuple[tuple[int, int, int], ...]:

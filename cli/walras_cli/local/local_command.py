@@ -270,15 +270,15 @@ def _measure_missing(
     from walras_profiler.sampling import SamplingError
 
     missing = [job for job in market.jobs if job.fraction is None]
-    found_all, patience = Measurements(), Patience()
+    profiled, patience = Measurements(), Patience()
     if not missing:
-        return found_all
+        return profiled
     if len(sold.topology.cores()) < 2:
         console.print(
             "walras: this machine sells only one core, so speedups are assumed, not measured",
             highlight=False,
         )
-        return found_all
+        return profiled
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
@@ -288,7 +288,7 @@ def _measure_missing(
                 console.print(f"profiling {job.title} on parts of its data", highlight=False)
             task = bar.add_task(f"profiling {job.title}", total=runs_needed(job, sold.topology))
             try:
-                found = measure(
+                measured = measure(
                     job,
                     sold.topology,
                     pin,
@@ -297,17 +297,17 @@ def _measure_missing(
                     patience,
                 )
             except HeldUpError as error:
-                found_all.held_up[job.key] = str(error)
+                profiled.held_up[job.key] = str(error)
                 way_out = "keep them off the machine meanwhile, or set spec.parallelFraction"
                 _say(console, assumption(job.title, f"{error}; {way_out}"))
                 continue
             except (MeasurementError, SamplingError, ValueError) as error:
                 raise Failure(f"{job.origin}: spec.command: profiling at {error}") from error
-            found_all.made.append(found)
-            if not found.doubts:
-                fraction = found.fit.fraction_at(full_size(job.spec.data))
+            profiled.made.append(measured)
+            if not measured.doubts:
+                fraction = measured.fit.fraction_at(full_size(job.spec.data))
                 _say(console, f"profiled {job.title}: parallel fraction {fraction:.3f}")
-    return found_all
+    return profiled
 
 
 def _say(console: Console, text: str) -> None:

@@ -84,7 +84,7 @@ class Loop:
     _began: float = field(default_factory=time.monotonic)
     _began_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     _deadlines: tuple[DeadlineOutcome, ...] = ()
-    _told: dict[str, str] = field(default_factory=dict)
+    _deadline_states: dict[str, str] = field(default_factory=dict)
     _accounted: float = 0.0
     _held: float = 0.0
     _cleared: float = 0.0
@@ -269,8 +269,8 @@ class Loop:
         """Return a job with its deadline, and the cores that were reserved for it."""
         job = state.job
         last = self._deadlines
-        known = (each.reserved for each in last if (each.namespace, each.name) == job.id)
-        return state.with_deadline(self._began_at, self.now, next(known, 0))
+        reserved_before = (each.reserved for each in last if (each.namespace, each.name) == job.id)
+        return state.with_deadline(self._began_at, self.now, next(reserved_before, 0))
 
     def _tell_of_deadlines(self, plan: Plan) -> None:
         """Say what becomes of each deadline whenever that changes."""
@@ -278,11 +278,11 @@ class Loop:
         for state in self.jobs.values():
             if state.job.spec.deadline is None or not state.takes_part:
                 continue
-            found = outlooks.get(state.job.id)
-            known = "" if found is None else found.state
-            if known != self._told.get(state.job.key):
-                self._told[state.job.key] = known
-                text = outlook(found)
+            deadline = outlooks.get(state.job.id)
+            outlook_state = "" if deadline is None else deadline.state
+            if outlook_state != self._deadline_states.get(state.job.key):
+                self._deadline_states[state.job.key] = outlook_state
+                text = outlook(deadline)
                 self.view.event(self.now, f"{state.job.title}: its deadline: {text}")
 
     def _announce(self, plan: Plan, why: str) -> None:

@@ -114,10 +114,10 @@ class _Timed:
 
     def run(self, trial: Trial) -> Measurement:
         began = self.patience.clock()
-        found = self.runner.run(trial)
+        measurement = self.runner.run(trial)
         self.patience.elapsed += self.patience.clock() - began
-        self.patience.alone += RUN_OVERHEAD + _alone(found)
-        return found
+        self.patience.alone += RUN_OVERHEAD + _alone(measurement)
+        return measurement
 
 
 def _alone(run: Measurement) -> float:
@@ -199,16 +199,14 @@ class Measurements:
     held_up: dict[str, str] = field(default_factory=dict)
 
 
-def saved(
-    known: Mapping[tuple[str, str], Document], measured: Iterable[Measured]
-) -> list[Document]:
+def saved(read: Mapping[tuple[str, str], Document], measured: Iterable[Measured]) -> list[Document]:
     """Return documents for the next run to read: all reliable profiles, or an empty List.
 
     Args:
-        known: Documents of the profiles that this run has read, by namespace and name.
+        read: Documents of the profiles that this run has read, by namespace and name.
         measured: Measurements of this run; those that are unreliable are left out.
     """
-    profiles = {**known, **{each.job.id: each.document for each in measured if not each.doubts}}
+    profiles = {**read, **{each.job.id: each.document for each in measured if not each.doubts}}
     return list(profiles.values()) or [{"apiVersion": "v1", "kind": "List", "items": []}]
 
 
@@ -259,17 +257,17 @@ def reliable_if_possible(
         tell: Receives a sentence about each unreliable measurement: what is wrong with it, and
             what happens next.
     """
-    found = take(job.samples)
-    sizes = found.sizes_to_repeat
+    measured = take(job.samples)
+    sizes = measured.sizes_to_repeat
     if sizes != job.samples:
         tell(
             f"{job.title}: its measurement is not used and is made again on larger parts of its "
-            f"data, because {found.faults}"
+            f"data, because {measured.faults}"
         )
-        found = take(sizes)
-    if found.doubts:
-        tell(assumption(job.title, found.reason_to_assume))
-    return found
+        measured = take(sizes)
+    if measured.doubts:
+        tell(assumption(job.title, measured.reason_to_assume))
+    return measured
 
 
 def assumption(jobs: str, reason: str) -> str:

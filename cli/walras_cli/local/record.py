@@ -265,12 +265,16 @@ def _ready(loop: Loop, states: Mapping[tuple[str, str], JobState], now: str) -> 
     """Return the condition that says whether every job has its CPUs."""
     failed = [state.job.title for state in states.values() if state.trouble]
     if failed:
-        what = {"status": "False", "reason": "Failed", "message": f"not held: {', '.join(failed)}"}
+        state = {
+            "status": "False",
+            "reason": "Failed",
+            "message": f"not held: {', '.join(failed)}",
+        }
     elif loop.market.rules.mode == "observe":
-        what = {"status": "True", "reason": "Observed", "message": "nothing is enforced"}
+        state = {"status": "True", "reason": "Observed", "message": "nothing is enforced"}
     else:
-        what = {"status": "True", "reason": "Enforced", "message": "every grant is enforced"}
-    return {"type": "Ready", "lastTransitionTime": now, **what}
+        state = {"status": "True", "reason": "Enforced", "message": "every grant is enforced"}
+    return {"type": "Ready", "lastTransitionTime": now, **state}
 
 
 def _machine(

@@ -269,9 +269,9 @@ def document(result: RunResult) -> dict[str, Any]:
 
 def render(result: RunResult) -> RenderableType:
     """Return the result for people."""
-    what = result.unit + ("s" if result.cores != 1 else "")
+    unit = result.unit + ("s" if result.cores != 1 else "")
     head = Text(
-        f"{result.cores} {what} (CPUs {result.cpus}) divided by {result.mechanism}, "
+        f"{result.cores} {unit} (CPUs {result.cpus}) divided by {result.mechanism}, "
         f"jobs pinned by {result.placement}.\n"
     )
     why = Table("job", "why it got its first grant", **RULED_STYLE)

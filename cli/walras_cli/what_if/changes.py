@@ -255,8 +255,8 @@ def _changed(world: World, objects: Objects) -> World:
     """Return a cluster with other objects: what was broken may be right, and new nodes sell."""
     own: tuple[AnyResource, ...] = (*objects.entitlements, *objects.jobs, *objects.profiles)
     right = {reference_of(each) for each in own}
-    known = {each.metadata.name for each in world.objects.nodes}
-    new = {each.metadata.name for each in objects.nodes} - known
+    nodes = {each.metadata.name for each in world.objects.nodes}
+    new = {each.metadata.name for each in objects.nodes} - nodes
     return replace(
         world,
         objects=objects,

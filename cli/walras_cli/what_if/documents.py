@@ -58,22 +58,22 @@ def documents_of(files: Iterable[Path]) -> Documents:
     """
     sorting = Sorting()
     try:
-        found = [each.resource for each in read(files, sorting.parsed)]
+        objects = [each.resource for each in read(files, sorting.parsed)]
     except InputError as error:
         raise BadInput(*error.problems) from error
-    return sorting.documents(found)
+    return sorting.documents(objects)
 
 
 def documents_from(written: Iterable[Mapping[str, Any]]) -> Documents:
     """Sort the documents that an API server gave by kind; it counts those that are not valid."""
     sorting = Sorting()
-    found = []
+    objects = []
     for each in written:
         try:
-            found.append(sorting.parsed(each))
+            objects.append(sorting.parsed(each))
         except ResourceError:
             sorting.ignored[f"invalid {each.get('kind')}"] += 1
-    return sorting.documents([each for each in found if each is not None])
+    return sorting.documents([each for each in objects if each is not None])
 
 
 class Sorting:
@@ -97,13 +97,13 @@ class Sorting:
         head = document if isinstance(document, dict) else {}
         self.written.append(head)
         kind = str(head.get("kind"))
-        found = None if _is_unlabelled_workload(head) else self._parse(document)
-        self.ignored[kind] += found is None
-        return found
+        parsed = None if _is_unlabelled_workload(head) else self._parse(document)
+        self.ignored[kind] += parsed is None
+        return parsed
 
-    def documents(self, found: Sequence[object]) -> Documents:
-        """Return what was found with everything that was written."""
-        return replace(sorted_by_kind(found), ignored=self.ignored, written=tuple(self.written))
+    def documents(self, objects: Sequence[object]) -> Documents:
+        """Return objects by kind, with all documents that were parsed."""
+        return replace(sorted_by_kind(objects), ignored=self.ignored, written=tuple(self.written))
 
 
 def _is_unlabelled_workload(document: Mapping[str, Any]) -> bool:

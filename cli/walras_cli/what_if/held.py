@@ -63,12 +63,12 @@ def machines_of(plan: Plan, objects: Objects) -> dict[str, Machine]:
             others[pod.spec.node_name].append(int(pod.cpus_requested * MILLI))
     machines = {}
     for node in objects.nodes:
-        known = objects.topologies.get(node.metadata.name)
+        reported = objects.topologies.get(node.metadata.name)
         cpus, threads, sockets = math.ceil(node.cores), 1, 1
-        if known is not None:
-            cpus, sockets = known.threads, known.sockets
+        if reported is not None:
+            cpus, sockets = reported.threads, reported.sockets
             if objects.rules.cores.unit == "core":
-                threads = max(known.threads // known.cores, 1)
+                threads = max(reported.threads // reported.cores, 1)
         if 0 < cpus <= MOST_CPUS:
             mine = tuple(others[node.metadata.name])
             machines[node.metadata.name] = Machine(max(cpus // threads, 1), threads, sockets, mine)

@@ -165,14 +165,14 @@ def what_if(
     about_users = bool(users_by or shares or speedups or prometheus)
     try:
         source = ChangedCluster.of([*files, *more], dumps, cores, target, live=live)
-    except WithoutMarketError as found:
+    except WithoutMarketError as bare:
         if of_others or cores is not None:
             raise
         from walras_cli.what_if.first_look.look import first_look
         from walras_cli.what_if.first_look.page import FirstLookPage
 
         given = [str(each) for each in (*dumps, *files, *more)]
-        look = first_look(found.documents, given, found.use, users_by, shares, speedups, prometheus)
+        look = first_look(bare.documents, given, bare.use, users_by, shares, speedups, prometheus)
         show(FirstLookPage(look), output)
         return
     if about_users:

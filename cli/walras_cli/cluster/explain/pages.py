@@ -146,10 +146,10 @@ def _user(cluster: Cluster, name: str) -> ExplainPage:
 
 def _node(cluster: Cluster, name: str) -> ExplainPage:
     facts = facts_of(cluster, ("nodes", "jobs", "allocations", "market", "leases", "use"))
-    known = facts.nodes.keys() | facts.allocations.keys()
-    if name not in known:
+    nodes = facts.nodes.keys() | facts.allocations.keys()
+    if name not in nodes:
         _require(cluster, facts, f"Node {name}", RIGHT_TO_NODES)
-        raise not_found(f"Node {name}", name, known, (), "nodes")
+        raise not_found(f"Node {name}", name, nodes, (), "nodes")
     pods = pods_of(cluster, name)
     notes = () if pods is not None else (f"not shown, since you have no right to {RIGHT_TO_PODS}",)
     return _page("Node", explain_node(facts, name, pods), facts, notes)
@@ -196,16 +196,16 @@ def pods_of(cluster: Cluster, node: str) -> list[Pod] | None:
     return pods
 
 
-def _require(cluster: Cluster, facts: Facts, what: str, right: str) -> None:
+def _require(cluster: Cluster, facts: Facts, name: str, right: str) -> None:
     """Refuse to explain what nobody can see, rather than to say that it does not exist."""
     if right in facts.withheld:
-        raise not_visible(cluster.host, what, right)
+        raise not_visible(cluster.host, name, right)
 
 
-def not_visible(host: str, what: str, right: str) -> Failure:
+def not_visible(host: str, name: str, right: str) -> Failure:
     """Return the error for an object that may exist, for all that one may see."""
     return Failure(
-        f"{host}: {what} is not visible, since you have no right to {right}; ask an "
+        f"{host}: {name} is not visible, since you have no right to {right}; ask an "
         f"administrator of the cluster for a role with this right"
     )
 

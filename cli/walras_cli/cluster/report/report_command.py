@@ -265,11 +265,11 @@ def span_of(
     """
     first = int(_time(since, now).timestamp())
     first -= first % 3600
-    known = int(now.timestamp()) - written
-    known -= known % 600
-    last = known if until is None else int(_time(until, now).timestamp())
-    newest = last >= known
-    last = known if newest else last - last % 3600
+    complete = int(now.timestamp()) - written
+    complete -= complete % 600
+    last = complete if until is None else int(_time(until, now).timestamp())
+    newest = last >= complete
+    last = complete if newest else last - last % 3600
     if last <= first:
         raise BadInput(
             "--since: this time has not begun, or no full hour of it has ended; choose an earlier "

@@ -172,10 +172,10 @@ def report_of(
         prices: Costs of core-hours and GiB-hours.
         newest: Whether the end is the newest time that is known, so that no sum goes beyond it.
     """
-    known = sorted(days, key=lambda day: day.number)
+    in_order = sorted(days, key=lambda day: day.number)
     chosen = [
         (time, day.step, day.hours[time])
-        for day in known
+        for day in in_order
         for time in sorted(day.hours)
         if start <= time < end and (newest or time + day.step <= end)
     ]
@@ -193,7 +193,7 @@ def report_of(
         end,
         tuple(rows),
         tuple(_periods(chosen, start, end)),
-        max((day.without for day in known), default=0),
+        max((day.without for day in in_order), default=0),
     )
 
 
@@ -220,8 +220,8 @@ def _row(user: str, month: str, values: Values, prices: Prices) -> Row:
         figures["memoryBorrowed"],
     )
     charges = ((prices.core_hour, paid), (prices.gib_hour, memory.held))
-    known = [price * (amount or 0.0) for price, amount in charges if price is not None]
-    return Row(user, month, cores, memory, sum(known) if known else None)
+    amounts = [price * (amount or 0.0) for price, amount in charges if price is not None]
+    return Row(user, month, cores, memory, sum(amounts) if amounts else None)
 
 
 def _periods(chosen: Sequence[tuple[int, int, HourSums]], start: int, end: int) -> Iterator[Period]:

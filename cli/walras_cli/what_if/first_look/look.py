@@ -59,7 +59,7 @@ def first_look(
 
         use = replace(use, pods=Prometheus.at(prometheus).use_of_pods(), missing=())
     population = population_of(documents.objects, documents.written, rules, use)
-    found = outlook_of(population)
+    outlook = outlook_of(population)
     options = {"--users-by": users_by, "--prometheus": prometheus}
     again = _again(files) + "".join(f" {name} {value}" for name, value in options.items() if value)
     return FirstLook(
@@ -68,12 +68,12 @@ def first_look(
         cores=population.cores,
         nodes=len(population.nodes),
         pods=len(population.pods),
-        fractions=found.fractions,
+        fractions=outlook.fractions,
         pods_with_known_use=sum(pod.used is not None for pod in population.pods),
-        users=found.users,
-        loans=found.loans,
-        jobs=found.jobs,
-        next=tuple(_next(again, found, rules.shares)),
+        users=outlook.users,
+        loans=outlook.loans,
+        jobs=outlook.jobs,
+        next=tuple(_next(again, outlook, rules.shares)),
         notes=(*population.notes, *use.missing),
     )
 
@@ -84,12 +84,12 @@ def _again(files: Sequence[str]) -> str:
     return f"kubectl get nodes,pods,ns -A -o yaml | {command}" if "-" in files else command
 
 
-def _next(again: str, found: Outlook, shares: Shares) -> Iterator[str]:
+def _next(again: str, outlook: Outlook, shares: Shares) -> Iterator[str]:
     """Yield the three commands that come next."""
     other = "requests" if shares == "equal" else "equal"
     yield f"{again} --shares {other}    # other shares"
-    if found.fractions.known_jobs < len(found.jobs):
-        job = found.jobs[0]
+    if outlook.fractions.known_jobs < len(outlook.jobs):
+        job = outlook.jobs[0]
         yield f"{again} --speedups FILE    # lines such as {job.namespace}/{job.name}: 0.93"
     else:
         yield f"{again} -o json    # all users and jobs"

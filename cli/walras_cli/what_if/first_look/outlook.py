@@ -87,20 +87,20 @@ def assumptions(population: Population) -> Iterator[Floats]:
     much, and no fewer digits would do (Sperner's theorem). Known fractions are kept.
     """
     pods = population.pods
-    known = np.array([np.nan if pod.fraction is None else pod.fraction for pod in pods])
+    fractions = np.array([np.nan if pod.fraction is None else pod.fraction for pod in pods])
     user = np.array([pod.user for pod in pods])
-    unknown = np.isnan(known)
+    unknown = np.isnan(fractions)
     if not unknown.any():
-        yield known
+        yield fractions
         return
     for each in (LEAST_FRACTION, USUAL_FRACTION, MOST_FRACTION):
-        yield np.where(unknown, each, known)
+        yield np.where(unknown, each, fractions)
     users = len(population.users)
     digits = next(each for each in count() if comb(each, each // 2) >= users)
     own = list(islice(combinations(range(digits), digits // 2), users))
     for digit in range(digits):
         low = np.array([digit in each for each in own])[user]
-        yield np.where(unknown, np.where(low, LEAST_FRACTION, MOST_FRACTION), known)
+        yield np.where(unknown, np.where(low, LEAST_FRACTION, MOST_FRACTION), fractions)
 
 
 class _Runs(NamedTuple):
@@ -197,12 +197,12 @@ class _Runs(NamedTuple):
             np.minimum(least, flow - flow.T, out=least)
             np.maximum(most, flow - flow.T, out=most)
         names = self.population.users
-        found = [
+        loans = [
             Loan(names[a], names[b], Range(float(least[a, b]), float(most[a, b])))
             for a, b in zip(*np.nonzero(least > NO_CHANGE), strict=True)
         ]
         return tuple(
-            sorted(found, key=lambda each: (-each.cores.middle, each.lender, each.borrower))
+            sorted(loans, key=lambda each: (-each.cores.middle, each.lender, each.borrower))
         )
 
 

@@ -52,8 +52,8 @@ class Rules:
 
     def fraction_of(self, workload: Workload) -> float | None:
         """Return the parallel fraction of a job, if it is known."""
-        known = self.fractions.get(workload.title)
-        return self.fractions.get(workload.namespace) if known is None else known
+        own = self.fractions.get(workload.title)
+        return self.fractions.get(workload.namespace) if own is None else own
 
 
 class PodOfJob(NamedTuple):

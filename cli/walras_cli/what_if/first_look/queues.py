@@ -48,7 +48,7 @@ class Queues:
         here: defaultdict[str, set[str]] = defaultdict(set)
         for (place, _), queue in local.items():
             here[place].add(queue)
-        only = {place: min(found) for place, found in here.items() if len(found) == 1}
+        only = {place: min(names) for place, names in here.items() if len(names) == 1}
         return cls(quotas, {name: each for name, each in nominal.items() if each}, local, only)
 
     def queue_of(self, namespace: str, labels: Mapping[str, str]) -> str:

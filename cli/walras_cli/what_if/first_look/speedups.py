@@ -34,7 +34,7 @@ def fractions_in(file: Path) -> dict[str, float]:
         raise BadInput(f"--speedups {file}: {error}") from error
     if not isinstance(document, dict):
         raise BadInput(f"--speedups {file}: write a line for each job, such as vision/train: 0.93")
-    found = {}
+    fractions = {}
     for name, text in document.items():
         try:
             fraction = float(text)
@@ -45,8 +45,8 @@ def fractions_in(file: Path) -> dict[str, float]:
                 f"--speedups {file}: {name}: is {text!r}; write a parallel fraction above 0 and at "
                 f"most 1, such as 0.93"
             )
-        found[name] = fraction
-    return found
+        fractions[name] = fraction
+    return fractions
 
 
 def fractions_of(profiles: Iterable[SpeedupProfile]) -> dict[str, float]:
@@ -55,7 +55,7 @@ def fractions_of(profiles: Iterable[SpeedupProfile]) -> dict[str, float]:
     Raises:
         BadInput: The measurements of one give no speedup.
     """
-    found = {}
+    fractions = {}
     for profile in profiles:
         namespace, name = profile.metadata.namespace, profile.metadata.name
         job = MarketJob.model_validate(
@@ -75,5 +75,5 @@ def fractions_of(profiles: Iterable[SpeedupProfile]) -> dict[str, float]:
         except ValueError as error:
             raise BadInput(str(error)) from error
         if speedup.source != "Assumed":
-            found[f"{namespace}/{name}"] = speedup.fraction
-    return found
+            fractions[f"{namespace}/{name}"] = speedup.fraction
+    return fractions
