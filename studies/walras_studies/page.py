@@ -21,23 +21,19 @@ HEAD = """\
 
 <!-- Made by `make reproduce`: change the studies in studies/walras_studies, not this page. -->
 
-Each line is a claim of one of the five papers, with the paper's figure and ours, or a question
-that we added. `walras simulate STUDY` repeats a study from its seed, to the bit except for
-measured times, and `make reproduce` all of them with this page. Most of the papers' data are not
-public; each study says at its head what replaces them.
+Claims of the five papers, and questions that no paper asks. Each study repeats from its seed, to
+the bit except for measured times; `make reproduce` repeats all, and writes this page. Most of the
+papers' data are not public; each study says what replaces them.
 
-- **reproduced**: the claim is true here, and our figures are all that are printed, within the
-  error of reading these, to either side;
-- **better**: the claim is true here, and our figure is better than the printed one;
-- **direction only**: the claim is true here, but our figure does not reach the printed one;
-- **not reproduced**: the claim is not true here;
-- **not judged**: the paper prints nothing to compare with, or times were measured on a busy
-  machine, or on one with too few cores;
-- **holds**, **holds in part**, **does not hold**: answers to questions that no paper asks.
+- **reproduced**: true here, with the printed figures, within the error of reading them;
+- **better**: true here, and our figure is better than the printed one;
+- **direction only**: true here, but our figure does not reach the printed one;
+- **not reproduced**: not true here;
+- **not judged**: nothing is printed to compare with, or the machine was busy or too small;
+- **holds**, **holds in part**, **does not hold**: answers to our own questions.
 
-The column *draws* says in how many of 20 parts of the draws, each from its own seeds, the claim
-is true, and in how many the printed figure is reached, if that differs. **Better** takes nine
-tenths of the parts, **reproduced** the printed figure in three quarters of them.
+*draws*: in how many of 20 parts of the draws the claim is true, and the printed figure reached, if
+not in all. **Better** takes nine tenths, **reproduced** the printed figure in three quarters.
 """
 
 
@@ -59,22 +55,17 @@ def _summary(results: Sequence[Result]) -> Iterator[str]:
     parts = ", ".join(f"{number} {verdict}" for verdict, number in count.most_common())
     yield f"Of {total} claims and questions: {parts}."
     yield ""
-    yield "| study | what it is about | claims | takes |"
-    yield "|---|---|---|---|"
+    yield "| study | what it is about | claims |"
+    yield "|---|---|---|"
     for each in results:
-        yield (
-            f"| [`{each.study}`](#{each.study}) | {each.title} | {len(each.judgements)} | "
-            f"{each.seconds:.0f} s |"
-        )
+        yield f"| [`{each.study}`](#{each.study}) | {each.title} | {len(each.judgements)} |"
     yield ""
 
 
 def _study(result: Result) -> Iterator[str]:
     yield f"## {result.study}"
     yield ""
-    yield f"{result.title}." + (f" Paper: *{result.paper}*." if result.paper else "")
-    yield ""
-    yield result.stands_in
+    yield (f"*{result.paper}*. " if result.paper else "") + result.stands_in
     yield ""
     yield (
         f"`walras simulate {result.study} --seed {result.seed}`"

@@ -125,8 +125,7 @@ def _few(rows: AbacusRows) -> Finding:
         close,
         reason=""
         if close
-        else "rounds are counted until no sub-budget moves by a hundredth of its budget; the paper "
-        "does not print its threshold",
+        else "the paper does not print its threshold",
     )
 
 
@@ -193,8 +192,8 @@ def _pays(rows: AbacusRows) -> Finding:
     others = [row.first + row.second for row in rows.spending]
     per_dollar = [(b.third - a.third) / (b.budget - a.budget) for a, b in pairwise(rows.spending)]
     return Finding(
-        f"third user's utility {third[0]:.2f} to {third[-1]:.2f} of its most, those of the others "
-        f"{others[0]:.2f} to {others[-1]:.2f} together",
+        f"its utility {third[0]:.2f} to {third[-1]:.2f} of its most, those of the others "
+        f"{others[0]:.2f} to {others[-1]:.2f}",
         third == sorted(third)
         and others == sorted(others, reverse=True)
         and per_dollar == sorted(per_dollar, reverse=True),
@@ -208,8 +207,7 @@ def _truth(rows: AbacusRows) -> Finding:
     return Finding(
         told,
         best.utility < 1.001,
-        reason="others respond to a lie, while Theorem 2 assumes that they do not; a slight lie "
-        f"therefore gains {best.utility - 1:.1e}"
+        reason=f"others respond to a lie, so that a slight one gains {best.utility - 1:.1e}"
         if lies
         else "",
     )
@@ -224,7 +222,7 @@ def _apart(rows: AbacusRows) -> Finding:
         f"{each:.2f} at {row.alpha:g}" for row, each in zip(rows.balances, ratio, strict=True)
     )
     return Finding(
-        f"best-off user over worst-off, by alpha: {told}",
+        f"best-off over worst-off: {told}",
         ratio[0] < 1.01 and ratio == sorted(ratio),
     )
 
@@ -233,7 +231,7 @@ def _profit(rows: AbacusRows) -> Finding:
     ours, theirs = mean(rows.promises, "pool"), mean(rows.promises, "deadline_first")
     close = ours >= 0.9 * theirs
     return Finding(
-        f"{ours:.0%} of all budgets earned; {theirs:.0%} by earliest deadline first",
+        f"{ours:.0%} of all budgets; {theirs:.0%} by earliest deadline first",
         close,
         reason=""
         if close
@@ -273,8 +271,8 @@ def _variance(rows: AbacusRows) -> Finding:
         float(np.subtract(*np.quantile(_ratios(rows, runs), [0.9, 0.1]))) for runs in (5, 10, 20)
     ]
     return Finding(
-        f"80 % of ratios lie within a range of {width[0]:.1f}, {width[1]:.1f}, {width[2]:.1f} with "
-        "5, 10, 20 runs",
+        f"range of 80 % of ratios: {width[0]:.1f}, {width[1]:.1f}, {width[2]:.1f} with 5, 10, 20 "
+        "runs",
         width == sorted(width, reverse=True),
     )
 
@@ -315,12 +313,11 @@ STUDY = Study(
     title="Auctions: rounds, truthfulness, deadlines, estimated utilities",
     paper="Auction-based cloud service differentiation with service level objectives, section 7",
     stands_in=(
-        "Rounds of Algorithm 2, with its index corrected, and of our solver are counted until no "
-        "sub-budget moves by a hundredth of its budget. Utilities are those of the paper's model; "
-        "no Hadoop jobs run. ARIA is replaced by a scheduler that gives each job exactly what it "
-        "needs, earliest deadline first. The means of normally distributed deadlines are not "
-        "printed; here they are 5. The runs from which utilities are estimated have a noise of "
-        "10 %."
+        "Rounds of Algorithm 2, with its index corrected, are counted until no sub-budget moves by "
+        "a hundredth of its budget; the paper does not print its threshold. Utilities are those of "
+        "its model, where it ran Hadoop jobs. A scheduler that gives each job exactly what it "
+        "needs, earliest deadline first, replaces ARIA. Deadlines have means of 5, and runs from "
+        "which utilities are estimated a noise of 10 %; neither is printed."
     ),
     run=run,
     full=AbacusSize(

@@ -83,7 +83,7 @@ def _ahead(
         told = ", ".join(f"{kind} {a:.3f} and {b:.3f}" for kind, (a, b) in pairs.items())
         holds = all(a > b for a, b in pairs.values())
         return Finding(
-            f"{told}, relative to even bids",
+            told,
             holds,
             reason="" if holds else reason or "not true for every kind",
         )
@@ -115,7 +115,7 @@ def _beats_even(method: str, reason: str) -> Callable[[AdjustmentRows], Finding]
         )
         holds = min(least.values()) > 1
         return Finding(
-            f"progress of the kind that gains least: {told}", holds, reason="" if holds else reason
+            f"kind that gains least: {told}", holds, reason="" if holds else reason
         )
 
     return judge
@@ -142,7 +142,7 @@ def _worst_off(rows: AdjustmentRows) -> Finding:
         told.append(f"{adjusted:.3f} and {measured:.3f} with errors of {noise:.0%}")
         holds &= adjusted > measured
     return Finding(
-        ", ".join(told) + ", relative to its own under even bids",
+        ", ".join(told),
         holds,
         reason="" if holds else "measuring is ahead where counters are exact",
     )
@@ -171,15 +171,13 @@ STUDY = Study(
     paper="",
     stands_in=(
         "Eight users with budgets of 1 to 5 have one job on each of six of eight servers of 24 "
-        "cores, for four hours. *Amdahl* programs have parallel fractions as in the study "
-        "`amdahl`; *linear* ones speed up in proportion to cores; those of *fixed threads* have "
-        "2, 4 or 8; with *overheads*, each further core costs half a percent of the time on one "
-        "core. Counters have white noise: an error of 10 % over 30 s is one of 39 % over 2 s. "
-        "*Adjustment* moves a hundredth of each budget every half minute. *Measuring* follows the "
-        "operator: F is 0.9 at first, one job at a time is measured on each server, and again "
-        "after a pause if F is uncertain by more than 0.1, or if its progress, checked every ten "
-        "minutes, departs by a quarter. Users then bid by best responses. Hysteresis and the cost "
-        "of moving cores are left out. Figures are progress in four hours, relative to even bids."
+        "cores, for four hours. *Amdahl* programs have the fractions of `amdahl`; *linear* ones "
+        "speed up in proportion to cores; those of *fixed threads* have 2, 4 or 8; with "
+        "*overheads*, each further core costs half a percent of the time on one. Errors of "
+        "counters are those over 30 s; over 2 s, they are four times as large. *Adjustment* moves "
+        "a hundredth of each budget every half minute. *Measuring* follows the operator, with best "
+        "responses and without hysteresis. Figures are progress in four hours, relative to even "
+        "bids."
     ),
     run=run,
     full=AdjustmentSize(20),

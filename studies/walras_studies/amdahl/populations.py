@@ -36,11 +36,9 @@ SERVERS_PER_USER = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Numbers of servers for each user."""
 
 STANDS_IN = (
-    "The paper prints the parallel fractions of only four of 22 workloads (dedup 0.53, bodytrack "
-    "0.93, x264 0.96, raytrace 0.68); the other 18 are spread evenly over the printed range of "
-    "0.55 to 0.99. Progress is what Amdahl's law predicts, where the paper ran the programs. "
-    "Budgets are whole numbers (the paper speaks of five classes), and every job does the same "
-    "work on one core."
+    "Of 22 workloads, the paper prints the parallel fractions of four; the others are spread "
+    "evenly over its range of 0.55 to 0.99. Progress is what Amdahl's law predicts, where the "
+    "paper ran programs. Budgets are whole numbers, and every job does the same work on one core."
 )
 """Data and assumptions that replace what the paper does not print."""
 

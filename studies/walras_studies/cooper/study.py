@@ -108,7 +108,7 @@ def _in_worlds(told: Callable[[str], tuple[str, bool]], why_not: str) -> Finding
     answers = {world: told(world) for world in WORLDS}
     holds = [holds for _, holds in answers.values()]
     return Finding(
-        "; ".join(f"*{world}*: {text}" for world, (text, _) in answers.items()),
+        "; ".join(f"{world[0].upper()}: {text}" for world, (text, _) in answers.items()),
         any(holds),
         all(holds),
         reason="" if all(holds) else why_not,
@@ -124,8 +124,7 @@ def _fair(rows: CooperRows) -> Finding:
 
     return _in_worlds(
         told,
-        "in *saturating*, jobs that demand more are also more sensitive, so that penalties follow "
-        "demand under every policy",
+        "in *saturating*, penalties follow demand under every policy",
     )
 
 
@@ -137,8 +136,8 @@ def _unfair(rows: CooperRows) -> Finding:
 
     return _in_worlds(
         told,
-        "in *pressure*, pairing high with low demand reverses the order of penalties; in "
-        "*saturating*, sensitivity follows demand whoever the co-runner is",
+        "in *pressure*, pairing high with low demand reverses the order; in *saturating*, "
+        "sensitivity follows demand",
     )
 
 
@@ -158,13 +157,12 @@ def _prefer(rows: CooperRows) -> Finding:
     parts = {world: told(world) for world in WORLDS}
     large = all(least >= LARGE_MAJORITY for _, least in parts.values())
     return Finding(
-        "; ".join(f"*{world}*: {text}" for world, (text, _) in parts.items()),
+        "; ".join(f"{world[0].upper()}: {text}" for world, (text, _) in parts.items()),
         any(least > 0.5 for _, least in parts.values()),
         large,
         reason=""
         if large
-        else "the partition forces each agent beside one of the other half, so "
-        "that there is a majority, but no large one",
+        else "the partition forces each agent beside one of the other half",
     )
 
 
@@ -179,8 +177,8 @@ def _fewest(rows: CooperRows) -> Finding:
 
     return _in_worlds(
         told,
-        "SR has fewer: it pairs only agents greedily that Irving's algorithm rejects, on average "
-        f"{mean(rows.colocated, 'rejected', policy='SR'):.1f} agents of a population",
+        "SR has fewer: it pairs only agents greedily that Irving's algorithm rejects, "
+        f"{mean(rows.colocated, 'rejected', policy='SR'):.1f} of a population",
     )
 
 
@@ -191,7 +189,7 @@ def _always(rows: CooperRows) -> Finding:
             for name in ("GR", "CO", "SMP", "SMR")
         }
         part = count["SMR"] / min(count["GR"], count["CO"], count["SMP"])
-        text = f"SMR has {part:.1%} of the pairs of the next"
+        text = f"{part:.1%} of the next"
         return text, count["SMR"] <= min(count.values())
 
     return _in_worlds(told, "")
@@ -213,8 +211,7 @@ def _cheap(rows: CooperRows) -> Finding:
 
     return _in_worlds(
         told,
-        "stability is costly where both jobs of a pair suffer from each other; in theory, the gap "
-        "is unbounded",
+        "stability is costly where both jobs of a pair suffer from each other",
     )
 
 
@@ -229,7 +226,7 @@ def _cheaper_than_co(rows: CooperRows) -> Finding:
 
     return _in_worlds(
         told,
-        "where bandwidth saturates, pairing high with low demand, as CO does, is close to the best",
+        "where bandwidth saturates, pairing high with low demand is close to the best",
     )
 
 
@@ -241,7 +238,7 @@ def _tolerated(rows: CooperRows) -> Finding:
 
     return _in_worlds(
         told,
-        "the penalties of our models are larger than those of the paper's jobs, also under GR",
+        "our penalties are larger than the paper's, also under GR",
     )
 
 
@@ -278,8 +275,7 @@ def _right(profiled: float, printed: float) -> Claim[CooperRows]:
             close,
             reason=""
             if close
-            else "the verdict is on the paper's own filtering, for which it printed this figure; "
-            "our penalties have noise that nothing can predict",
+            else "judged by the paper's own filtering; our penalties have unpredictable noise",
         )
 
     return Claim(

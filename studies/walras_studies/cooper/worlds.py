@@ -32,13 +32,11 @@ WORLDS = ("pressure", "saturating")
 
 STANDS_IN = (
     "The paper prints only the memory bandwidths of its 20 jobs (Table I); two models replace its "
-    "penalties. In *pressure*, a loss is the job's sensitivity, drawn from U(0.02, 0.1), times "
-    "the co-runner's pressure: 0.5 plus up to 1 in proportion to bandwidth. In *saturating*, "
-    "stalls set in as the bandwidth of both together saturates at 30 GB/s, and jobs that demand "
-    "more are more sensitive. The noise has a standard deviation of 0.01 and 0.008. Jobs are "
-    "drawn by Beta(2, 5), N(0.5, 0.15) and Beta(5, 2) in order of bandwidth. The policies are "
+    "penalties. In *pressure* (P), a loss is the job's sensitivity, which is random, times the "
+    "co-runner's pressure, which grows with its bandwidth. In *saturating* (S), stalls set in as "
+    "the bandwidth of both saturates, and jobs that demand more are more sensitive. Policies: "
     "greedy (GR), complementary (CO), stable marriage with a partition by bandwidth (SMP) or at "
-    "random (SMR), and stable roommates (SR)."
+    "random (SMR), stable roommates (SR)."
 )
 """Data and assumptions that replace what the paper does not print."""
 

@@ -85,17 +85,13 @@ def _column(
 
 
 def _worst(rows: CreditsRows, policy: str) -> Finding:
-    found = {name: _column(rows.busy, "worst", name) for name in BUSY}
-    ours, fair = found[policy], found["fair share"]
+    ours, fair = (_column(rows.busy, "worst", name) for name in (policy, "fair share"))
     reached = float(np.mean(np.array(ours) >= np.array(fair)))
     enough = float(np.mean(ours)) >= float(np.mean(fair))
     return Finding(
-        ", ".join(f"{name} {spread(values)}" for name, values in found.items())
-        + f"; in {reached:.0%} of the clusters",
+        f"{spread(ours)}, fair share {spread(fair)}; in {reached:.0%} of the clusters",
         enough,
-        reason=""
-        if enough
-        else "these users always have jobs and so never lend cores; what they lack is memory",
+        reason="" if enough else "these users never lend cores; what they lack is memory",
     )
 
 
@@ -169,8 +165,7 @@ def _hiding(rows: CreditsRows) -> Finding:
     )
     none = max(max(values) for values in gains.values()) <= 0
     return Finding(
-        f"{tried} ways to hide were tried; the best of each user gains, with budgets that change "
-        f"by {told}",
+        f"of {tried} ways, the best of each user gains, with budgets that change by {told}",
         max(gains[MOST]) < 0.01,
         none,
         reason=""
@@ -182,7 +177,7 @@ def _hiding(rows: CreditsRows) -> Finding:
 def _over_reporting(rows: CreditsRows) -> Finding:
     over = [row.gain for row in rows.demands if row.lie != "half the demand"]
     return Finding(
-        f"none of {len(over)} lies gains more than {max(0.0, *over):.2%}; on average they lose "
+        f"the best of {len(over)} lies gains {max(0.0, *over):.2%}; mean loss "
         f"{abs(float(np.mean(over))):.1%}",
         max(over) <= 0,
         reason="" if max(over) <= 0 else "a lie pays if it happens to save credits",
@@ -214,14 +209,12 @@ STUDY = Study(
     title="Credits for lent cores, and credits for memory that fade",
     paper="",
     stands_in=(
-        "Clusters are small ones of the study `month`, with four users for each node, each of whom "
-        f"has four jobs on average. Core credits halve in {HALF_LIFE_HOURS} hours and change "
-        f"budgets by up to {100 * MOST:g} %. Busy users nearly always have jobs. Users who come "
-        "and go have jobs for two days on average and then none, some of them for much longer than "
-        "others; only cores are divided among these. A user who hides its jobs does so in some "
-        "spells of six hours while all others are honest; a search finds the best spells, and "
-        "cores are real numbers. Demands for memory are those of the study `lying`, and Karma's "
-        "credits halve in 24 or in 6 quanta."
+        "Clusters are small ones of `month`. Core credits halve in "
+        f"{HALF_LIFE_HOURS} hours and change budgets by up to {100 * MOST:g} %. Busy users nearly "
+        "always have jobs; users who come and go have jobs for two days on average and then none, "
+        "and divide only cores. A user hides its jobs in those spells of six hours that a search "
+        "finds best, while all others are honest. Demands for memory are those of `lying`, and "
+        "Karma's credits halve in 24 or in 6 quanta."
     ),
     run=run,
     full=CreditsSize(20, 40, 168, 24, 168, 8, 72, 150),

@@ -72,8 +72,7 @@ def _more(rival: str, column: str = "progress") -> Callable[[HeldRows], Finding]
         found = gains(rows, rival, column)
         least = min(found)
         return Finding(
-            f"{np.mean(found):+.1%} on average over clusters, from {least:+.1%} to "
-            f"{max(found):+.1%}",
+            f"{np.mean(found):+.1%} ({least:+.1%} to {max(found):+.1%})",
             float(np.mean(found)) > 0,
             least >= 0,
             reason="" if least >= 0 else "in some clusters it is less",

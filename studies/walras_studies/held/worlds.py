@@ -31,15 +31,12 @@ LARGEST_REQUEST = 0.7
 STANDS_IN = (
     "Clusters have three to eight users with 1 to 5 shares, two to four nodes of 4 to 32 cores, "
     "and 0.25 to 1.5 pods for each core. Pods arrive at random, stay for 48 hours on average, are "
-    "always busy, and have 1 to 16 threads, beyond which cores are of no use; fractions are as in "
-    "the study `amdahl`, and the market knows both. Four in seven request a quarter of a core to "
-    "two cores, unless their user's pods then requested more than seven tenths of its share of "
-    "the node. Below one core, speed is the part of a core. A user's utility is the mean speed of "
-    "its pods; what its share alone could give is within its pods' requests, threads and least "
-    "parts. Cores are those that the kernel gives by CPU sets, weights and quotas. *Kubernetes* "
-    "has weights by requests; *static quotas* divide each user's share of a node equally among "
-    "its pods there; *whole cores* are purchases on Walras's market, rounded by Hamilton's "
-    "method."
+    "always busy, and have 1 to 16 threads and the fractions of `amdahl`, which the market knows. "
+    "Four in seven request up to two cores, within seven tenths of their user's share of the node. "
+    "A user's utility is the mean speed of its pods, on the cores that the kernel gives by CPU "
+    "sets, weights and quotas. *Kubernetes* has weights by requests; *static quotas* divide each "
+    "user's share of a node equally among its pods; *whole cores* are Walras's purchases, rounded "
+    "by Hamilton's method. Gains are means over clusters, with the range."
 )
 """Data and assumptions of the study."""
 

@@ -20,11 +20,10 @@ PHASE = 20.0
 
 STANDS_IN = (
     "The Snowflake trace is not available. Users alternate between phases with and without a "
-    "demand, whose mean is ten slices; for 70 % of them, its standard deviation is at least half "
-    "the mean, and bursts are up to 17 times the mean (section 2, fig. 1). A busy phase lasts 20 "
-    "quanta on average. Throughput is in proportion to the part of the demand that is in memory, "
-    "as the paper says of its measurements. A second figure is for clients with one query in "
-    "flight, which takes 1 unit of time in memory and 75 beyond it (the paper: 50 to 100)."
+    "demand, which is as bursty as in section 2 (fig. 1); its mean is ten slices, and a busy phase "
+    "lasts 20 quanta on average. Throughput is in proportion to the part of the demand that is in "
+    "memory. *One query*: clients with one in flight, which takes 75 times as long beyond memory "
+    "(the paper: 50 to 100)."
 )
 """Data and assumptions that replace what the paper does not print."""
 

@@ -102,7 +102,7 @@ def _both(rows: KarmaRows, column: str, form: str = ".1f") -> tuple[str, list[fl
     """
     told, values = _three(rows, f"throughput{column}", form)
     closed, _ = _three(rows, f"closed{column or '_throughput'}", form)
-    return f"{told}; with one query in flight {closed}", values
+    return f"{told}; one query: {closed}", values
 
 
 def _welfare(rows: KarmaRows) -> Finding:
@@ -337,8 +337,7 @@ STUDY = Study(
         (
             "5.1, fig. 6b",
             (
-                "average latencies are the reciprocals of throughputs with one query in flight, "
-                "and so tell the same as fig. 6d"
+                "average latencies are the reciprocals of throughputs with one query, as in fig. 6d"
             ),
         ),
         ("5.1, fig. 6c", "tail latencies are those of Amazon S3, of which we have no model"),

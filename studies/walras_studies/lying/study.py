@@ -122,8 +122,7 @@ def _falls(ends: tuple[float, float, float], to: float = 1.0) -> bool:
 def _in_words(rows: LyingRows, ends: tuple[float, float, float]) -> str:
     few, many = rows.users[0], rows.users[-1]
     return (
-        f"{ends[0]:.2%} on average among {few} users, {ends[1]:.3%} among {many}, where the "
-        f"largest gain is {ends[2]:.2%}"
+        f"{ends[0]:.2%} among {few} users, {ends[1]:.3%} among {many}, at most {ends[2]:.2%} there"
     )
 
 
@@ -158,7 +157,7 @@ def _unasked(rows: LyingRows) -> Finding:
 def _requests(lie: str) -> Callable[[LyingRows], Finding]:
     def judge(rows: LyingRows) -> Finding:
         told = [
-            f"{np.mean(_gains(rows, 'requests', lie, users)):+.2%} on average among {users} users"
+            f"{np.mean(_gains(rows, 'requests', lie, users)):+.2%} among {users} users"
             for users in (rows.users[0], rows.users[-1])
         ]
         most = max(max(_gains(rows, "requests", lie, users)) for users in rows.users)
@@ -190,7 +189,7 @@ def _promises(about: str) -> Callable[[LyingRows], Finding]:
         gains = {users: _best(rows, about, "auction", users) for users in sizes}
         most = max(max(each) for users, each in gains.items() if users >= MANY)
         told = (f"{users}: {np.mean(each):.2%} ({max(each):.2%})" for users, each in gains.items())
-        return Finding(f"mean (most) by number of users: {', '.join(told)}", most < 0.01)
+        return Finding(f"by users, mean (most): {', '.join(told)}", most < 0.01)
 
     return judge
 
@@ -228,8 +227,7 @@ def _demands(mechanism: str) -> Callable[[LyingRows], Finding]:
         ]
         lost = float(np.mean(over))
         return Finding(
-            f"none of {len(over)} lies gains more than {max(0.0, *over):.2%}; on average they "
-            f"lose {abs(lost):.1%}",
+            f"the best of {len(over)} lies gains {max(0.0, *over):.2%}; mean loss {abs(lost):.1%}",
             max(over) <= 0,
             reason="" if max(over) <= 0 else "a lie pays if it happens to save credits",
         )
@@ -291,16 +289,14 @@ STUDY = Study(
     title="What a user gains by lying",
     paper="",
     stands_in=(
-        "Markets have eight servers, four jobs for each user and three cores for each job; "
-        "fractions are as in the study `amdahl`. A liar multiplies or divides the odds f / (1 - "
-        "f) of one or all of its jobs by 1.2 or 4; reports twice or half its budget; multiplies "
-        "or divides its weight of the first of four resources by 1.2 or 4; states a minimum "
-        "utility, or a deadline that takes cores, of 1.2, 2 or 4 times what one or all of its jobs "
-        "have, in auctions on ten days, on each of which a user has jobs with a probability of 0.8 "
-        "and every other user truly needs a minimum; or reports a demand for memory of at least "
-        "its fair share, twice or half the true one. All others are honest. The gain is the change "
-        "of its true utility, or of the slices that it can use, relative to that under the truth "
-        "or of its bare entitlement. The best lie of each liar counts, or 0."
+        "Markets have eight servers, four jobs for each user and three cores for each job, with "
+        "the fractions of `amdahl`. A liar multiplies or divides the odds f / (1 - f) of one or "
+        "all of its jobs, or its weight of one of four resources, by 1.2 or 4; reports twice or "
+        "half its budget or demand for memory; or states minimum utilities or deadlines of 1.2, 2 "
+        "or 4 times what its jobs have, in auctions on ten days. All others are honest. The gain "
+        "is the change of its true utility, relative to that under the truth or of its bare "
+        "entitlement. The best lie of each liar counts, or 0; figures are means over liars, and "
+        "the largest."
     ),
     run=run,
     full=LyingSize(20, (2, 4, 8, 16, 32, 64, 128, 256), 8, 400, 10, (2, 4, 8, 16, 20), (3, 4)),

@@ -215,9 +215,9 @@ def _users_gain(rows: MonthRows) -> Finding:
     for policy in ("reservations", "fair share", "max-min"):
         theirs = {row.user: row.utility for row in pick(rows.users, policy=policy)}
         part = float(np.mean([ours[user] >= theirs[user] for user in theirs]))
-        told.append(f"{part:.0%} have at least what they have under {policy}")
+        told.append(f"{part:.0%} ({policy})")
         least = min(least, part)
-    return Finding("; ".join(told), least > 0.5)
+    return Finding(", ".join(told), least > 0.5)
 
 
 def _worst(rows: MonthRows) -> Finding:
@@ -231,8 +231,7 @@ def _worst(rows: MonthRows) -> Finding:
         holds,
         reason=""
         if holds
-        else "over a month, credits limit users who always want far more memory to their share of "
-        "it; with max-min fair memory, the market leaves them better off than fair share",
+        else "credits limit users who always want far more memory to their share of it",
     )
 
 
@@ -285,8 +284,7 @@ def _credits(rows: MonthRows) -> Finding:
     use = [row.fixed_share_met for row in chosen]
     rank = spearman(held, use)
     return Finding(
-        f"{min(held):.0f} to {max(held):.0f} around the mean; rank correlation with the part of "
-        f"demand that a fixed share meets {rank:.2f}",
+        f"{min(held):.0f} to {max(held):.0f} around the mean; rank correlation {rank:.2f}",
         rank > 0.5,
     )
 

@@ -30,16 +30,13 @@ QUIET, BUSY = 0.25, 2.5
 third of the time."""
 
 STANDS_IN = (
-    "No data are from a trace. On 50 nodes of 48 cores and 192 GiB, each of 200 users with 1 to 5 "
-    "shares has four jobs on average. Jobs arrive at random, more of them by day and in bursts of "
-    "their user. They stay for 24 hours on average under every policy, and have parallel fractions "
-    "as in the study `amdahl`. In quiet phases, a job could use a quarter of its mean memory; in "
-    "busy ones, two and a half times the mean; phases last some hours. The utility of a job is its "
-    "speedup by Amdahl's law on the cores that it holds, times the part of its demand for "
-    "memory that is met. An epoch and a quantum of memory are an hour. Under *reservations*, a job "
-    "asks for a quarter of its user's entitled cores and memory, and keeps what it gets. Under "
-    "*fair share*, every node is divided by entitlements, with max-min fair memory; *max-min* is "
-    "the same with equal entitlements; *market, max-min* is Walras without credits."
+    "No data are from a trace. On 50 nodes of 48 cores and 192 GiB, 200 users with 1 to 5 shares "
+    "have four jobs each on average, with the parallel fractions of `amdahl`. Jobs arrive at "
+    "random, by day and in bursts, and stay for 24 hours on average; their demand for memory "
+    "changes every few hours. Utility is the speedup times the part of that demand that is met; an "
+    "epoch is an hour. *Reservations*: a job keeps a quarter of its user's entitlement, if it gets "
+    "that. *Fair share*: every node is divided by entitlements, memory max-min fairly; *max-min*: "
+    "the same with equal entitlements; *market, max-min*: Walras without credits."
 )
 """Data and assumptions of the study."""
 

@@ -169,12 +169,11 @@ def _ratio(rows: OverheadRows) -> Finding:
     (bidding,) = pick(rows.timings, decision="bidding to 1 %")
     ratio = nash.typical / bidding.typical
     return Finding(
-        f"{ratio:.2g} times as long as bidding to 1 %, {nash.typical / ours.typical:.2g} times as "
-        "long as the certified solver",
+        f"{ratio:.2g} times as long as bidding to 1 %, {nash.typical / ours.typical:.2g} times the "
+        "certified solver",
         ratio <= 22,
         better=ratio <= 22,
-        reason="best responses have a closed form here, where the paper runs an interior-point "
-        "method",
+        reason="best responses have a closed form here, no interior-point method",
     )
 
 
@@ -186,7 +185,7 @@ def _bulk(rows: OverheadRows) -> Finding:
         f"users takes {large.typical:.3g} ms",
         row.typical < 1000,
         judged=False,
-        reason="the paper prints nothing that it could be compared with",
+        reason="the paper prints nothing to compare",
     )
 
 
@@ -194,10 +193,8 @@ STUDY = Study(
     title="How long decisions take",
     paper="VI-F of the Amdahl market; 7.1.1 and 7.1.4 of Abacus; IV and VI-D of Cooper",
     stands_in=(
-        "Populations are drawn as in the other studies. Times are CPU times of all threads for a "
-        "decision from arrays to arrays, without a network; they are medians, after a first "
-        "decision that is not counted. The papers' times are wall-clock times on machines of the "
-        "2010s."
+        "Times are medians of CPU times of all threads, from arrays to arrays, without a network; "
+        "the papers' are wall-clock times on machines of the 2010s."
     ),
     run=run,
     full=OverheadSize(9, 1000, 1000, 1_000_000),

@@ -89,8 +89,8 @@ def _quick_rounds(rows: ProportionalShareRows) -> Finding:
     endless = sum(not row.converged for row in nash)
     return Finding(
         f"{min(paper)} to {max(paper)} rounds, mean {mean(nash, 'papers_rounds'):.1f}; mean "
-        f"{mean(nash, 'rounds'):.1f} until no user can gain a thousandth of its own utility, which "
-        f"{endless} of {len(nash)} markets never reach",
+        f"{mean(nash, 'rounds'):.1f} until no user can gain a thousandth, which {endless} of "
+        f"{len(nash)} markets never reach",
         bool(np.median(paper) <= 5) and endless <= 0.01 * len(nash),
         max(paper) <= 20,
         reason=""
@@ -122,8 +122,7 @@ def _beats(preferences: str, percent: float) -> Claim[ProportionalShareRows]:
             close,
             reason=""
             if close
-            else f"weight-proportional bids reach {min(rival):.2f} to {max(rival):.2f} of the "
-            "optimum on weights drawn as printed",
+            else f"weight-proportional bids reach {min(rival):.2f} to {max(rival):.2f} here",
         )
 
     return Claim(
@@ -167,13 +166,12 @@ def _settles(rows: ProportionalShareRows) -> Finding:
     last = max(row.rounds for row in rows.adjusting)
     least = min(row.of_nash for row in rows.adjusting if row.rounds == last)
     return Finding(
-        f"at least {least:.1%} of the welfare of best responses after {last} rounds",
+        f"at least {least:.1%} after {last} rounds",
         least > 0.95,
         least > 0.99,
         reason=""
         if least > 0.99
-        else "the paper does not print how much money users move at a turn; here it is a hundredth "
-        "of the budget",
+        else "users move a hundredth of the budget at a turn; the paper prints no figure",
     )
 
 
@@ -189,7 +187,7 @@ def _unsettled(rows: ProportionalShareRows) -> Finding:
         within = [each for each in stuck if 0.5 <= each <= 3]
         inside, outside = inside + len(within), outside + len(stuck) - len(within)
         span = f"{min(stuck):.1f} to {max(stuck):.1f}" if stuck else "none"
-        told.append(f"limit of {limit} machines: {span} users for each machine")
+        told.append(f"limit {limit}: {span} users a machine")
     return Finding(
         f"{'; '.join(told)}",
         inside > outside,
@@ -248,11 +246,9 @@ STUDY = Study(
     title="Users who foresee their effect on prices, with linear utilities",
     paper="The Proportional-Share Allocation Market for Computational Resources, section 7",
     stands_in=(
-        "The paper's simulations draw their weights at random, and so do these. *Uniform* weights "
-        "are drawn from (0, 1); *correlated* ones are products of profiles of users and machines "
-        "over three resources. Both are scaled to the same sum for every user. There are 100 "
-        "machines, and budgets are equal. Users bid in turn. Rounds are counted by the paper's "
-        "criterion and by a stricter one."
+        "Weights are drawn as in the paper: *uniform* ones from (0, 1), *correlated* ones as "
+        "products of profiles of users and machines over three resources, both scaled to the same "
+        "sum for every user. There are 100 machines, and budgets are equal. Users bid in turn."
     ),
     run=run,
     full=ProportionalShareSize(20, (5, 10, 20, 30, 40, 60, 100, 150, 250), (5, 20), (5, 40, 100)),
