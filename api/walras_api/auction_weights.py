@@ -91,12 +91,12 @@ def weights_of(resource: MarketJob, recorded: Sequence[Run] = ()) -> Weights:
     rows = _usable(
         ((float(run.cores), float(run.memory), float(run.utility)) for run in auction.runs), form
     )
-    known = _usable(recorded, form)
-    runs = rows + known
+    usable = _usable(recorded, form)
+    runs = rows + usable
     if given is not None:
         cores, memory = float(given.cores), float(given.memory)
-        return Weights(_exactly(cores), _exactly(memory), "Given", len(runs), len(known))
-    return _estimated(runs, form)._replace(recorded=len(known))
+        return Weights(_exactly(cores), _exactly(memory), "Given", len(runs), len(usable))
+    return _estimated(runs, form)._replace(recorded=len(usable))
 
 
 def _usable(runs: Iterable[Run], form: Form) -> tuple[Run, ...]:

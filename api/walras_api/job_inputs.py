@@ -201,7 +201,7 @@ def memory_of(
     if memory is None:
         return None
     least = min(memory.min or 0, MOST_MEMORY)
-    known = requested if measured is None else measured
-    demand = max(known, least) if memory.demand == "measured" else memory.demand
+    needed = requested if measured is None else measured
+    demand = max(needed, least) if memory.demand == "measured" else memory.demand
     most = MOST_MEMORY if memory.max is None else min(memory.max, MOST_MEMORY)
     return core.MemoryDemand(min(demand, most), least, None if memory.max is None else most)

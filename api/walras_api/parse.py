@@ -54,8 +54,8 @@ def parse_resource(document: object) -> AnyResource:
     kind = document.get("kind")
     model = KINDS.get(kind) if isinstance(kind, str) else None
     if model is None:
-        known = ", ".join(KINDS)
-        raise ResourceError([f"{describe(document)}: kind: is {kind}; use one of {known}"])
+        kinds = ", ".join(KINDS)
+        raise ResourceError([f"{describe(document)}: kind: is {kind}; use one of {kinds}"])
     if document.get("apiVersion") != API_VERSION:
         given = document.get("apiVersion", "missing")
         raise ResourceError([f"{describe(document)}: apiVersion: is {given}; write {API_VERSION}"])
@@ -146,7 +146,7 @@ def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
 def _right_type(error: ErrorDetails, model: type[BaseModel]) -> str:
     """Return what to write in place of a value of another type."""
     given, kind = error["input"], error["type"]
-    known = _fields_at(error["loc"], model)
+    fields = _fields_at(error["loc"], model)
     if kind == "string_type" and isinstance(given, bool | int | float):
         return quote_it(given)
     if kind == "list_type" and isinstance(given, str):
@@ -154,10 +154,12 @@ def _right_type(error: ErrorDetails, model: type[BaseModel]) -> str:
     if kind == "list_type" and isinstance(given, dict):
         return f"write a list, such as [{', '.join(map(_entry, given.items()))}]"
     if kind in {"model_type", "dict_type"}:
-        if isinstance(given, str) and "=" in given and "value" in known:
+        if isinstance(given, str) and "=" in given and "value" in fields:
             return f"write {_entry(given.split('=', 1))}"
         return (
-            f"write an object, whose fields are {', '.join(known)}" if known else "write an object"
+            f"write an object, whose fields are {', '.join(fields)}"
+            if fields
+            else "write an object"
         )
     if kind == "bool_type":
         return "write true or false, without quotes"
@@ -195,11 +197,11 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 
 def _hint(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
-    known = _fields_at(location[:-1], model)
-    close = get_close_matches(str(location[-1]), known, n=1)
+    fields = _fields_at(location[:-1], model)
+    close = get_close_matches(str(location[-1]), fields, n=1)
     if close:
         return f"did you mean {close[0]}?"
-    return f"delete it; known here: {', '.join(known)}"
+    return f"delete it; known here: {', '.join(fields)}"
 
 
 def _fields_at(location: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:

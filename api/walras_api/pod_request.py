@@ -214,8 +214,8 @@ def _reported(report: ContainerStatus | None, resource: str) -> Sequence[Decimal
     """Return what the kubelet has allocated to a container, and what its runtime has set."""
     if report is None:
         return ()
-    known = (report.allocated_resources, report.resources.requests)
-    return [amounts.get(resource, _NOTHING) for amounts in known if amounts]
+    reported = (report.allocated_resources, report.resources.requests)
+    return [amounts.get(resource, _NOTHING) for amounts in reported if amounts]
 
 
 def _largest(asked: Decimal, reported: Sequence[Decimal], status: GivenToPod) -> Decimal:

@@ -113,12 +113,12 @@ def _inlined(schema: Mapping[str, Any]) -> Schema:
     return made
 
 
-def _resolved(part: Any, known: Mapping[str, Any]) -> Any:
+def _resolved(part: Any, definitions: Mapping[str, Any]) -> Any:
     if isinstance(part, list):
-        return [_resolved(each, known) for each in part]
+        return [_resolved(each, definitions) for each in part]
     if not isinstance(part, dict):
         return part
     if "$ref" in part:
-        part = {**known[part["$ref"].rpartition("/")[2]], **part}
+        part = {**definitions[part["$ref"].rpartition("/")[2]], **part}
     hidden = {"$ref", "$defs", "x-unstated"} | ({"default"} if "x-unstated" in part else set())
-    return {key: _resolved(each, known) for key, each in part.items() if key not in hidden}
+    return {key: _resolved(each, definitions) for key, each in part.items() if key not in hidden}

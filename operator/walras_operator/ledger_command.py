@@ -69,17 +69,17 @@ def ledger(
     else:
         kept = _kept(*_read(kubeconfig, namespace))
     try:
-        found = audit((record for log in logs for record in records(log)), kept)
+        audited = audit((record for log in logs for record in records(log)), kept)
     except KarmaError as error:
         raise Failure(f"the log cannot be used: {error}") from error
-    if found.problems:
-        more = len(found.problems) - MAX_PROBLEMS
+    if audited.problems:
+        more = len(audited.problems) - MAX_PROBLEMS
         rest = (f"and {more} more problems",) if more > 0 else ()
-        raise Failure(*found.problems[:MAX_PROBLEMS], *rest)
+        raise Failure(*audited.problems[:MAX_PROBLEMS], *rest)
     click.echo(
-        f"quanta {found.first} to {found.last} were settled again from {found.records} records: "
-        f"the ledger follows, {in_credits(kept.total())} credits of {len(kept.users)} entitlements "
-        f"after quantum {kept.quantum}"
+        f"quanta {audited.first} to {audited.last} were settled again from {audited.records} "
+        f"records: the ledger follows, {in_credits(kept.total())} credits of {len(kept.users)} "
+        f"entitlements after quantum {kept.quantum}"
     )
 
 

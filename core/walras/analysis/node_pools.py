@@ -127,7 +127,7 @@ def node_pools(
     core_prices = {node.name: node.price for node in plan.nodes}
     unmet = _unmet_memory(snapshot, plan)
     market = _spread_market(snapshot, policy)
-    found = []
+    all_signals = []
     for pool in largest:
         here = nodes[pool]
         signals = NodePool(pool, len(here), cores[pool], _mean_price(here, core_prices))
@@ -137,10 +137,10 @@ def node_pools(
                 unmet_memory=sum(unmet.get(node.name, 0) for node in here),
                 memory_value=_memory_value(here, unmet),
             )
-        found.append(_with_values(signals, market, prices.least_speedup(pool)))
+        all_signals.append(_with_values(signals, market, prices.least_speedup(pool)))
     spread_out = 0.0 if market is None else market.progress
     unevenness = plan.system_progress / spread_out - 1 if spread_out else 0.0
-    return NodePools(tuple(found), len(nodes) - len(found), unevenness)
+    return NodePools(tuple(all_signals), len(nodes) - len(all_signals), unevenness)
 
 
 def _mean_price(nodes: Sequence[Node], prices: Mapping[str, float]) -> float:

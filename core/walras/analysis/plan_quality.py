@@ -90,13 +90,13 @@ def proportional_progress(snapshot: Snapshot, plan: Plan) -> float:
 
 def _as_decided(snapshot: Snapshot, plan: Plan) -> list[Job]:
     """Return the jobs of grants, with the nodes and the fractions of the grants."""
-    known = {(job.namespace, job.name, job.pod): job for job in snapshot.jobs}
+    jobs = {(job.namespace, job.name, job.pod): job for job in snapshot.jobs}
     return [
         job
         if job.node == grant.node and job.fraction == grant.fraction
         else replace(job, node=grant.node, fraction=grant.fraction)
         for grant in plan.grants
-        for job in (known[grant.namespace, grant.name, grant.pod],)
+        for job in (jobs[grant.namespace, grant.name, grant.pod],)
     ]
 
 
@@ -124,7 +124,7 @@ def _envy_freeness(snapshot: Snapshot, plan: Plan, comparisons: int) -> float | 
     np.add.at(per_budget, (user, node), [grant.bought for grant in plan.grants])
     per_budget /= budgets[:, None]
     least = 1.0
-    for number, each in enumerate(plan.users):
+    for number, outcome in enumerate(plan.users):
         own = np.flatnonzero(user == number)
         _, member, together = np.unique(node[own], return_inverse=True, return_counts=True)
         cores = per_budget[:, node[own]] * (budgets[number] / together[member])
@@ -132,5 +132,5 @@ def _envy_freeness(snapshot: Snapshot, plan: Plan, comparisons: int) -> float | 
         speedups = np.where(x >= 1, x / (fraction[own] + (1 - fraction[own]) * np.maximum(x, 1)), x)
         envied = float((speedups @ work[own]).max() / work[own].sum())
         if envied > 0:
-            least = min(least, each.utility / envied)
+            least = min(least, outcome.utility / envied)
     return least

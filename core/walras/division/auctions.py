@@ -379,11 +379,11 @@ def gather_bids(
 
 def _numbered(pods: Sequence[Job]) -> tuple[list[int], list[int]]:
     """Return the number of each pod's job, and the index of each job's first pod."""
-    known: dict[tuple[str, str, str], int] = {}
+    number_of: dict[tuple[str, str, str], int] = {}
     numbers: list[int] = []
     firsts: list[int] = []
     for k, pod in enumerate(pods):
-        number = known.setdefault((pod.entitlement, pod.namespace, pod.name), len(known))
+        number = number_of.setdefault((pod.entitlement, pod.namespace, pod.name), len(number_of))
         if number == len(firsts):
             firsts.append(k)
         numbers.append(number)

@@ -87,18 +87,18 @@ def losses_beside(
     there: defaultdict[Hashable, Counter[str]] = defaultdict(Counter)
     for job, place in zip(jobs, places, strict=True):
         there[place][job.program] += 1
-    known: dict[tuple[Hashable, str, frozenset[str]], ThroughputLoss | None] = {}
-    found: list[ThroughputLoss | None] = []
+    by_company: dict[tuple[Hashable, str, frozenset[str]], ThroughputLoss | None] = {}
+    losses: list[ThroughputLoss | None] = []
     for job, place in zip(jobs, places, strict=True):
         if job.measured_beside is None:
-            found.append(None)
+            losses.append(None)
             continue
         key = place, job.program, job.measured_beside
-        if key not in known:
+        if key not in by_company:
             largest = _largest_loss(job.program, there[place], job.measured_beside, penalties)
-            known[key] = largest if largest.part > 0 else None
-        found.append(known[key])
-    return found
+            by_company[key] = largest if largest.part > 0 else None
+        losses.append(by_company[key])
+    return losses
 
 
 def _largest_loss(

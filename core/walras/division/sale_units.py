@@ -183,12 +183,12 @@ def _checked(market: AmdahlMarket, sockets: object) -> list[Floats]:
     """Return the cores of sockets, an array for each server."""
     if isinstance(sockets, str) or not isinstance(sockets, Iterable):
         raise MarketError(f"sockets = {sockets!r}: a list for each server is needed")
-    found = [numbers(f"sockets[{at}]", sizes, MarketError) for at, sizes in enumerate(sockets)]
-    if len(found) != len(market.capacities):
+    cores = [numbers(f"sockets[{at}]", sizes, MarketError) for at, sizes in enumerate(sockets)]
+    if len(cores) != len(market.capacities):
         raise MarketError(
-            f"sockets of {len(found)} servers: the market has {len(market.capacities)}"
+            f"sockets of {len(cores)} servers: the market has {len(market.capacities)}"
         )
-    for server, sizes in enumerate(found):
+    for server, sizes in enumerate(cores):
         fits = sizes.ndim == 1 and np.isclose(sizes.sum(), market.capacities[server])
         if not (fits and (sizes > 0).all()):
             listed = ", ".join(f"{each:g}" for each in sizes.flat)
@@ -196,7 +196,7 @@ def _checked(market: AmdahlMarket, sockets: object) -> list[Floats]:
                 f"sockets[{server}] = [{listed}]: positive numbers are needed that add up to "
                 f"the server's {market.capacities[server]:g} cores"
             )
-    return found
+    return cores
 
 
 def _assign(

@@ -85,13 +85,13 @@ def check_tree(entitlements: Sequence[Entitlement]) -> dict[str, Entitlement]:
             cycle.
     """
     by_name: dict[str, Entitlement] = {}
-    for each in entitlements:
-        if each.name in by_name:
-            raise EntitlementError(each.name, "is defined twice; rename one")
-        by_name[each.name] = each
+    for entitlement in entitlements:
+        if entitlement.name in by_name:
+            raise EntitlementError(entitlement.name, "is defined twice; rename one")
+        by_name[entitlement.name] = entitlement
     rooted: set[str] = set()
-    for each in entitlements:
-        name = each.name
+    for entitlement in entitlements:
+        name = entitlement.name
         path = {name: None}
         while name not in rooted and (parent := by_name[name].parent) is not None:
             if parent not in by_name:
@@ -237,12 +237,12 @@ class AccessPolicy:
     @cached_property
     def _naming(self) -> Mapping[str | None, Sequence[Entitlement]]:
         """Entitlements without children by each namespace that they name; by None if by labels."""
-        found: defaultdict[str | None, list[Entitlement]] = defaultdict(list)
+        by_namespace: defaultdict[str | None, list[Entitlement]] = defaultdict(list)
         for name, each in self._entitlements.items():
             named = (None,) if each.namespaces is None else each.namespaces
             for namespace in () if name in self._parents else named:
-                found[namespace].append(each)
-        return found
+                by_namespace[namespace].append(each)
+        return by_namespace
 
     def _is_below(self, name: str, other: str) -> bool:
         seen: set[str] = set()  # parents may form a cycle

@@ -140,10 +140,10 @@ def expected_losses(jobs: Sequence[Job], penalties: Penalties) -> Beliefs:
     kinds = bandwidths.keys() | {program for pair in penalties for program in pair}
     if len(kinds) > MAX_PROGRAMS:
         kinds = set(bandwidths)
-    known = sorted(each for each in penalties.items() if kinds.issuperset(each[0]))
+    measured = sorted(each for each in penalties.items() if kinds.issuperset(each[0]))
     ordered = sorted(kinds)
     drawn_by = tuple(bandwidths.get(program, float("nan")) for program in ordered)
-    full = _believed(tuple(ordered), drawn_by, tuple(known))
+    full = _believed(tuple(ordered), drawn_by, tuple(measured))
     number = {program: index for index, program in enumerate(ordered)}
     of = np.array([number[job.program] for job in jobs], np.int64)
     mean, deviation = (

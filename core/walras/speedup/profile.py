@@ -210,12 +210,12 @@ def merge_samples(samples: Iterable[Sample]) -> tuple[Sample, ...]:
     """Return one sample for each data size and core count, in that order, with all its times."""
     merged: dict[tuple[float, int], Sample] = {}
     for each in samples:
-        known = merged.get((each.size, each.cores))
+        former = merged.get((each.size, each.cores))
         merged[each.size, each.cores] = (
             each
-            if known is None
+            if former is None
             else replace(
-                known, seconds=known.seconds + each.seconds, error=max(known.error, each.error)
+                former, seconds=former.seconds + each.seconds, error=max(former.error, each.error)
             )
         )
     return tuple(merged[key] for key in sorted(merged))

@@ -37,14 +37,14 @@ class Balances(NamedTuple):
     settlement: Settlement | None
 
 
-def balances_after(world: World, found: Cleared) -> Balances:
+def balances_after(world: World, cleared: Cleared) -> Balances:
     """Return the credits and debts after the decision; credits stay if no memory is divided."""
-    before, quantum = status_of_market(world), found.plan.quantum
-    owed = stored_account(found.stored, found.plan.account, world.now, world.version)
+    before, quantum = status_of_market(world), cleared.plan.quantum
+    owed = stored_account(cleared.stored, cleared.plan.account, world.now, world.version)
     ledger = LedgerReport.read(before["ledger"]) if "ledger" in before else None
     parts, record = dict(owed.parts), None
     if quantum is not None:
-        stored = stored_ledger(quantum, found.quantum.since, world.version, before)
+        stored = stored_ledger(quantum, cleared.quantum.since, world.version, before)
         ledger = stored.report
         if ledger.document() != before.get("ledger"):
             parts, record = parts | dict(stored.parts), record_of(quantum)

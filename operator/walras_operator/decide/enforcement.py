@@ -39,14 +39,14 @@ def enforced(allocations: Allocations, world: World) -> dict[tuple[str, str], En
         allocations: Desired and current specs.
         world: NodeAllocations as they are in the cluster.
     """
-    found: dict[tuple[str, str], Enforcement] = {}
+    enforcements: dict[tuple[str, str], Enforcement] = {}
     for node, new in allocations.desired.items():
         current = allocations.current.get(node)
         if current is None or new.mode == "observe":
             continue
         if (current.mode, current.unit) == (new.mode, new.unit):
-            found |= world.kept.of(node, _unchanged, new, current, world.allocations[node])
-    return found
+            enforcements |= world.kept.of(node, _unchanged, new, current, world.allocations[node])
+    return enforcements
 
 
 def replaced(allocations: Allocations, world: World) -> dict[tuple[str, str], Enforcement]:
@@ -74,17 +74,17 @@ def _unchanged(
     """Return the enforcement of one node's unchanged grants, by node and pod UID."""
     refused, reported = _refused(allocation), _reported(allocation)
     node, before = allocation.metadata.name, {grant.uid: grant for grant in current.grants}
-    found: dict[tuple[str, str], Enforcement] = {}
+    enforcements: dict[tuple[str, str], Enforcement] = {}
     for grant in new.grants:
-        known = before.get(grant.uid)
-        if known == grant and reported is not None:
+        former = before.get(grant.uid)
+        if former == grant and reported is not None:
             state = reported.get(grant.uid, Enforcement("Granted"))
-        elif known is not None and known._replace(memory=grant.memory) == grant:
+        elif former is not None and former._replace(memory=grant.memory) == grant:
             state = Enforcement("Unreported")
         else:
             continue
-        found[node, grant.uid] = refused or state
-    return found
+        enforcements[node, grant.uid] = refused or state
+    return enforcements
 
 
 def _refused(allocation: NodeAllocation) -> Enforcement | None:

@@ -107,10 +107,10 @@ def _by_pod(plan: Plan) -> dict[Name, Grant]:
 
 
 def _pods_of_jobs(selection: Selection) -> dict[Name, list[int]]:
-    found: defaultdict[Name, list[int]] = defaultdict(list)
+    pods: defaultdict[Name, list[int]] = defaultdict(list)
     for number, job in selection.job.items():
-        found[job.metadata.namespace, job.metadata.name].append(number)
-    return found
+        pods[job.metadata.namespace, job.metadata.name].append(number)
+    return pods
 
 
 def _overlaps(validated: Validated) -> dict[Name, str]:
@@ -141,11 +141,11 @@ def _overlap(validated: Validated, key: Name, number: int) -> str:
 
 def pods_left_out(world: World) -> dict[str, Problem]:
     """Return the problem with the pods of a namespace that cannot be read or are too large."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    by_namespace: defaultdict[str, list[str]] = defaultdict(list)
     for reference, broken in world.broken.items():
         if reference.kind == "Pod":
-            found[reference.namespace] += broken.problems[:1]
+            by_namespace[reference.namespace] += broken.problems[:1]
     return {
         namespace: Problem("PodsLeftOut", summarize(sorted(problems)))
-        for namespace, problems in found.items()
+        for namespace, problems in by_namespace.items()
     }

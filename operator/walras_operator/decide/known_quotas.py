@@ -71,28 +71,28 @@ class Quotas:
     @cached_property
     def by_namespace(self) -> Mapping[str, int]:
         """Thousandths of CPUs by namespace, of ResourceQuotas; the least of several."""
-        found: dict[str, int] = {}
+        least: dict[str, int] = {}
         for each in self.quotas:
             if isinstance(each, CpuQuota):
-                found[each.namespace] = min(each.cpus, found.get(each.namespace, each.cpus))
-        return found
+                least[each.namespace] = min(each.cpus, least.get(each.namespace, each.cpus))
+        return least
 
     @cached_property
     def namespaces(self) -> Mapping[str, frozenset[str]]:
         """Namespaces with a LocalQueue to it, by ClusterQueue."""
-        found: defaultdict[str, set[str]] = defaultdict(set)
+        by_queue: defaultdict[str, set[str]] = defaultdict(set)
         for (namespace, _), queue in self._local.items():
-            found[queue].add(namespace)
-        return {queue: frozenset(each) for queue, each in found.items()}
+            by_queue[queue].add(namespace)
+        return {queue: frozenset(each) for queue, each in by_queue.items()}
 
     @cached_property
     def set_aside(self) -> Mapping[str, int]:
         """Thousandths of CPUs that are set aside for admitted Workloads, by ClusterQueue."""
-        found: Counter[str] = Counter()
+        cpus: Counter[str] = Counter()
         for each in self._workloads:
             if each.admitted_by:
-                found[each.admitted_by] += each.cpus
-        return found
+                cpus[each.admitted_by] += each.cpus
+        return cpus
 
     @cached_property
     def waiting(self) -> Mapping[str, Waiting]:

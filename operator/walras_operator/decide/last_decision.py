@@ -47,7 +47,7 @@ def ledger_account(world: World) -> CreditAccount | Problem:
 
 def core_account(world: World) -> Account | Problem:
     """Return what entitlements owe each other, or the problem that keeps it from being read."""
-    known = None if world.carried is None else world.carried.account
+    carried = None if world.carried is None else world.carried.account
     parents = {each.spec.parent for each in world.objects.entitlements}
     statuses = [
         *(
@@ -61,7 +61,7 @@ def core_account(world: World) -> Account | Problem:
             if reference.kind == "Entitlement"
         ),
     ]
-    return read_account(status_of_market(world), world.ledger_parts, statuses, known)
+    return read_account(status_of_market(world), world.ledger_parts, statuses, carried)
 
 
 def status_of_market(world: World) -> Mapping[str, Any]:

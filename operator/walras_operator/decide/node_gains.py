@@ -35,7 +35,7 @@ SIZES = 0.05
 of a fifth of progress then differs by the least error of all (`pool_averages.LEAST_ERROR`)."""
 
 
-class _Told(NamedTuple):
+class _Forecast(NamedTuple):
     """What was told at one moment, and the market then.
 
     Attributes:
@@ -57,7 +57,7 @@ class _Told(NamedTuple):
 class AddedNodes:
     """Follows the nodes of a market from one sample of its pools to the next."""
 
-    _told: _Told | None = None
+    _forecast: _Forecast | None = None
     _waited: float = 0.0
 
     def after(
@@ -65,7 +65,7 @@ class AddedNodes:
         snapshot: Snapshot,
         rules: MarketSpec,
         progress: float,
-        told_now: NodePoolReports,
+        reports: NodePoolReports,
         seconds: float,
     ) -> NodeGain | None:
         """Return what a node brought that was added since something was told; None if not yet.
@@ -74,28 +74,28 @@ class AddedNodes:
             snapshot: The market now.
             rules: Its rules.
             progress: System progress of its plan.
-            told_now: Signals of its pools, as they are told now.
+            reports: Signals of its pools, as they are told now.
             seconds: Time since the last call.
         """
-        told = self._told
+        forecast = self._forecast
         jobs = [job for job in admit(snapshot).jobs if job.node]
-        now = _Told(
+        latest = _Forecast(
             {node.name: node for node in snapshot.selling},
             (rules, snapshot.entitlements, snapshot.penalties, _kinds_of_pods(snapshot, jobs)),
             progress,
-            {each.name: each for each in told_now.pools},
-            told_now.widened,
+            {each.name: each for each in reports.pools},
+            reports.widened,
         )
-        node = None if told is None else _added(told.nodes, now.nodes)
+        node = None if forecast is None else _added(forecast.nodes, latest.nodes)
         self._waited = 0.0 if node is None else self._waited + seconds
-        if told is None or node is None:
-            self._told = now
+        if forecast is None or node is None:
+            self._forecast = latest
             return None
-        if told.market == now.market and _has_its_pods(snapshot, jobs, node):
-            self._told, self._waited = now, 0.0
-            return _gain(told, node, progress)
+        if forecast.market == latest.market and _has_its_pods(snapshot, jobs, node):
+            self._forecast, self._waited = latest, 0.0
+            return _gain(forecast, node, progress)
         if self._waited > PATIENCE:
-            self._told, self._waited = now, 0.0
+            self._forecast, self._waited = latest, 0.0
         return None
 
 
@@ -106,31 +106,31 @@ def with_gains(before: Mapping[str, object], gains: Sequence[NodeGain]) -> list[
         before: Status as last written; what cannot be read is left out.
         gains: Gains of this operator's term, also such as are in the status.
     """
-    known = {(each.pool, each.node): each for each in _read(before)}
+    by_node = {(each.pool, each.node): each for each in _read(before)}
     for gain in gains:
-        known.pop((gain.pool, gain.node), None)
-    known |= {(gain.pool, gain.node): gain for gain in gains}
-    return list(known.values())[-MOST_NODE_GAINS:]
+        by_node.pop((gain.pool, gain.node), None)
+    by_node |= {(gain.pool, gain.node): gain for gain in gains}
+    return list(by_node.values())[-MOST_NODE_GAINS:]
 
 
 def came_true(gains: Iterable[NodeGain]) -> list[Prediction]:
     """Return gains as predictions in parts of the progress before; those without sense left out."""
-    found = []
+    predictions = []
     for gain in gains:
         expected, error, came = float(gain.expected), float(gain.error), float(gain.came)
         if error > 0 and float(gain.widened) >= 1:
-            found.append(Prediction(1.0, expected, error, came, float(gain.widened)))
-    return found
+            predictions.append(Prediction(1.0, expected, error, came, float(gain.widened)))
+    return predictions
 
 
 def _read(status: Mapping[str, object]) -> list[NodeGain]:
-    found = []
+    gains = []
     for each in listed(status, "nodeGains"):
         try:
-            found.append(NodeGain.read(each))
+            gains.append(NodeGain.read(each))
         except ValueError:
             continue
-    return found
+    return gains
 
 
 def _added(before: Mapping[str, Node], after: Mapping[str, Node]) -> Node | None:
@@ -164,12 +164,12 @@ def _has_its_pods(snapshot: Snapshot, jobs: Iterable[Job], node: Node) -> bool:
     )
 
 
-def _gain(told: _Told, node: Node, progress: float) -> NodeGain | None:
-    pool = told.pools.get(node.pool)
+def _gain(forecast: _Forecast, node: Node, progress: float) -> NodeGain | None:
+    pool = forecast.pools.get(node.pool)
     effect = None if pool is None else pool.one_more
-    if effect is None or effect.progress_error is None or not told.progress:
+    if effect is None or effect.progress_error is None or not forecast.progress:
         return None
-    mean = fmean(each.cores for each in told.nodes.values() if each.pool == node.pool)
+    mean = fmean(each.cores for each in forecast.nodes.values() if each.pool == node.pool)
     if abs(node.cores - mean) > SIZES * mean:
         return None
     return NodeGain(
@@ -177,6 +177,6 @@ def _gain(told: _Told, node: Node, progress: float) -> NodeGain | None:
         node=node.name,
         expected=effect.progress,
         error=effect.progress_error,
-        widened=figure(told.widened),
-        came=figure(progress / told.progress - 1),
+        widened=figure(forecast.widened),
+        came=figure(progress / forecast.progress - 1),
     )

@@ -116,16 +116,16 @@ def _averaged(
 ) -> PoolAverage:
     if before is None:
         return PoolAverage(now, now.recommended, max(abs(unevenness), LEAST_ERROR))
-    known = before.pool
-    unmet = _mean(known.unmet_memory, now.unmet_memory, weight)
+    averages = before.pool
+    unmet = _mean(averages.unmet_memory, now.unmet_memory, weight)
     pool = replace(
         now,
-        price=known.price + weight * (now.price - known.price),
-        core_value=_mean(known.core_value, now.core_value, weight),
-        one_more=_mean_effect(known.one_more, now.one_more, weight),
-        one_less=_mean_effect(known.one_less, now.one_less, weight),
+        price=averages.price + weight * (now.price - averages.price),
+        core_value=_mean(averages.core_value, now.core_value, weight),
+        one_more=_mean_effect(averages.one_more, now.one_more, weight),
+        one_less=_mean_effect(averages.one_less, now.one_less, weight),
         unmet_memory=None if unmet is None else round(unmet),
-        memory_value=_mean(known.memory_value, now.memory_value, weight),
+        memory_value=_mean(averages.memory_value, now.memory_value, weight),
     )
     late = 0.0
     if pool.one_more is not None and now.one_more is not None:

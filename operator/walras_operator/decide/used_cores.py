@@ -17,7 +17,7 @@ def used_cores(world: World) -> dict[tuple[str, str], float]:
 
     Agents are not trusted: they may report of pods on their node only, and plausible numbers.
     """
-    of_cpu, found = cores_of_cpu(world), {}
+    of_cpu, used = cores_of_cpu(world), {}
     for node, allocation in world.allocations.items():
         status = allocation.status or {}
         granted = {each.pod_uid: (each.namespace, each.name) for each in allocation.spec.grants}
@@ -26,8 +26,8 @@ def used_cores(world: World) -> dict[tuple[str, str], float]:
         for pod in listed(status, "pods"):
             name, cpus = granted.get(str(pod.get("podUID"))), number_at(pod, "usedCpus")
             if name is not None and cpus is not None and cpus >= 0:
-                found[name] = of_cpu.get(node, 1.0) * min(cpus, most)
-    return found
+                used[name] = of_cpu.get(node, 1.0) * min(cpus, most)
+    return used
 
 
 def cores_of_cpu(world: World) -> dict[str, float]:

@@ -128,10 +128,10 @@ def closed_nodes(world: World, frozen: Collection[str] = ()) -> dict[str, str]:
 def demands_of(world: World) -> dict[str, int]:
     """Return the memory demand of pods as last reported by agents: bytes by pod UID."""
     capacity = {node.metadata.name: node.memory for node in world.objects.nodes}
-    found: dict[str, int] = {}
+    demands: dict[str, int] = {}
     for name, allocation in world.allocations.items():
-        found |= world.kept.of(name, _demands_on, allocation, capacity.get(name, 0))
-    return found
+        demands |= world.kept.of(name, _demands_on, allocation, capacity.get(name, 0))
+    return demands
 
 
 def _demands_on(allocation: NodeAllocation, most: int) -> dict[str, int]:
@@ -140,12 +140,12 @@ def _demands_on(allocation: NodeAllocation, most: int) -> dict[str, int]:
     An agent may report pods of its own node only, and no more memory than that node has.
     """
     here = {grant.pod_uid for grant in allocation.spec.grants}
-    found = {}
+    demands = {}
     for pod in listed(allocation.status or {}, "pods"):
         uid, amount = str(pod.get("podUID")), pod.get("memoryDemand")
         if uid in here and isinstance(amount, str) and _BYTES.fullmatch(amount):
-            found[uid] = min(int(amount), most)
-    return found
+            demands[uid] = min(int(amount), most)
+    return demands
 
 
 def _invalid(broken: set[str]) -> dict[str, Problem]:
@@ -164,11 +164,11 @@ def _jobs(
     for job in world.objects.jobs:
         key = job.metadata.namespace, job.metadata.name
         problem = _selects_nothing(job) or _entitlement_problem(job, unusable)
-        found = problem or _speedup(job, profiles, world)
-        if isinstance(found, Problem):
-            problems[key] = found
+        verdict = problem or _speedup(job, profiles, world)
+        if isinstance(verdict, Problem):
+            problems[key] = verdict
         else:
-            speedups[key] = found
+            speedups[key] = verdict
     return problems, speedups
 
 
@@ -238,27 +238,27 @@ def orphaned(
         broken: Names of invalid Entitlements.
     """
     parents = {each.metadata.name: each.spec.parent for each in entitlements}
-    found: dict[str, Problem | None] = {}
+    judged: dict[str, Problem | None] = {}
     for name in parents:
-        path = _path_up(name, parents, found)
+        path = _path_up(name, parents, judged)
         top = path[-1] if path else name
         parent = parents[top]
         if parent is not None and parent in path:
             cycle = path[path.index(parent) :]
-            found.update(dict.fromkeys(cycle, _cycle(cycle)))
+            judged.update(dict.fromkeys(cycle, _cycle(cycle)))
         for each in reversed(path):
-            if each not in found:
-                found[each] = _below(parents[each], parents, found, broken)
-    return {name: problem for name, problem in found.items() if problem is not None}
+            if each not in judged:
+                judged[each] = _below(parents[each], parents, judged, broken)
+    return {name: problem for name, problem in judged.items() if problem is not None}
 
 
 def _path_up(
-    name: str, parents: Mapping[str, str | None], found: Mapping[str, Problem | None]
+    name: str, parents: Mapping[str, str | None], judged: Mapping[str, Problem | None]
 ) -> list[str]:
     """Return the ancestors of an entitlement up to one that is known, a root, or a repetition."""
     path: dict[str, None] = {}
     at: str | None = name
-    while at is not None and at in parents and at not in found and at not in path:
+    while at is not None and at in parents and at not in judged and at not in path:
         path[at] = None
         at = parents[at]
     return list(path)
@@ -277,7 +277,7 @@ def _cycle(names: Sequence[str]) -> Problem:
 def _below(
     parent: str | None,
     parents: Mapping[str, str | None],
-    found: Mapping[str, Problem | None],
+    judged: Mapping[str, Problem | None],
     broken: Collection[str],
 ) -> Problem | None:
     if parent is None:
@@ -289,7 +289,7 @@ def _below(
             "ParentMissing",
             f"spec.parent: Entitlement {parent} does not exist; create it or correct the field",
         )
-    above = found[parent]
+    above = judged[parent]
     if above is None or above.reason == BELOW_UNUSABLE:
         return above
     return _below_unusable(parent, above.message)

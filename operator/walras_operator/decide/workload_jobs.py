@@ -241,10 +241,10 @@ def _members(
         admitted: Namespaces of which unlabelled workloads take part, too.
         create: ``spec.jobs.create`` of the Market.
     """
-    found: defaultdict[_Target, list[_Member]] = defaultdict(list)
+    by_target: defaultdict[_Target, list[_Member]] = defaultdict(list)
     undecided: set[str] = set()
     if create == "Never":
-        return found, undecided
+        return by_target, undecided
     labelled = {
         _Target(
             each.metadata.namespace, each.kind, each.metadata.name, group_of(each.api_version)
@@ -269,13 +269,13 @@ def _members(
             undecided.add(namespace)
         elif _takes_part(member := _Member(pod, origin), admitted):
             top = origin.workload
-            found[_Target(namespace, top.kind, top.name, top.group)].append(member)
+            by_target[_Target(namespace, top.kind, top.name, top.group)].append(member)
     written = [job for job in jobs if _target_of(job) is None]
     if written:
-        theirs = [(target, each.pod) for target, members in found.items() for each in members]
+        theirs = [(target, each.pod) for target, members in by_target.items() for each in members]
         for number in select(written, [pod for _, pod in theirs], controllers).job:
-            found.pop(theirs[number][0], None)
-    return found, undecided
+            by_target.pop(theirs[number][0], None)
+    return by_target, undecided
 
 
 def _itself(pod: Pod) -> OwnerReference:

@@ -71,8 +71,10 @@ def pods_controllers(objects: Objects, wanted: Collection[OwnerKey]) -> Controll
     if not wanted:
         return {}
     pods = {(pod.metadata.namespace, pod.metadata.uid): pod for pod in objects.pods}
-    found = {key: pods.get((key.namespace, key.owner.uid)) for key in wanted}
-    return {key: None if pod is None else next(owners(pod, {}), None) for key, pod in found.items()}
+    owner_pods = {key: pods.get((key.namespace, key.owner.uid)) for key in wanted}
+    return {
+        key: None if pod is None else next(owners(pod, {}), None) for key, pod in owner_pods.items()
+    }
 
 
 def is_pod(owner: OwnerReference) -> bool:

@@ -62,11 +62,11 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document
     """Return the patch that turns one document into another; empty if they are equal."""
     patch: Document = {name: None for name in before if name not in after}
     for name, value in after.items():
-        known = before.get(name)
-        if isinstance(value, dict) and isinstance(known, dict):
-            if inner := merge_patch(known, value):
+        former = before.get(name)
+        if isinstance(value, dict) and isinstance(former, dict):
+            if inner := merge_patch(former, value):
                 patch[name] = inner
-        elif name not in before or known != value:
+        elif name not in before or former != value:
             patch[name] = value
     return patch
 

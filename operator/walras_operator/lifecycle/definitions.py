@@ -98,8 +98,8 @@ def _path(ours: Document) -> str:
 
 
 def _unknown(stored: Document, ours: Document) -> set[str]:
-    known = {version["name"] for version in ours["spec"]["versions"]}
-    return set(stored.get("status", {}).get("storedVersions") or ()) - known
+    offered = {version["name"] for version in ours["spec"]["versions"]}
+    return set(stored.get("status", {}).get("storedVersions") or ()) - offered
 
 
 def _problem(stored: Document) -> str:

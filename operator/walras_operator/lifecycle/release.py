@@ -116,8 +116,8 @@ class Release:
         """Empty all NodeAllocations, new ones included, and return the progress."""
         self.takeover.renew()
         allocations = self._allocations()
-        known = map(CachedAllocation.read, allocations)
-        latest = max((max(each.epoch, each.reported) for each in known), default=0)
+        cached = map(CachedAllocation.read, allocations)
+        latest = max((max(each.epoch, each.reported) for each in cached), default=0)
         if latest > self._epoch:  # from an earlier term, or an operator that still decides
             self._epoch = latest + 1
         self._withdraw(allocations)

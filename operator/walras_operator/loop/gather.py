@@ -70,21 +70,21 @@ class Gatherer:
             led: Time until which an operator is known to have led; empty if unknown.
             matching: Whether to pair waiting pods now.
         """
-        known = self._mirror.world(rfc3339(now), grace)
-        names = part_names(status_of_market(known))
+        mirrored = self._mirror.world(rfc3339(now), grace)
+        names = part_names(status_of_market(mirrored))
         if carried is None:
             self._delete_litter(names, now)
         controllers = self._owners.controllers(
-            known.objects,
-            every_namespace=any(each.spec.jobs.create == "Entitled" for each in known.markets),
+            mirrored.objects,
+            every_namespace=any(each.spec.jobs.create == "Entitled" for each in mirrored.markets),
             wait=FIRST_WAIT if carried is None else WAIT,
         )
-        rules = carried.rules if known.market is None and carried else None
-        if known.market is not None:
-            rules = known.market.spec
+        rules = carried.rules if mirrored.market is None and carried else None
+        if mirrored.market is not None:
+            rules = mirrored.market.spec
         return replace(
-            known,
-            objects=replace(known.objects, controllers=controllers),
+            mirrored,
+            objects=replace(mirrored.objects, controllers=controllers),
             carried=carried,
             matching=matching,
             unplaceable=self._publisher.unplaceable,

@@ -285,8 +285,8 @@ class Recompute:
     def _stamp(self, world: World, seconds: float, term: int) -> Stamp:
         """Start a new epoch; return the identity of the decision."""
         allocations = self._mirror.allocations().values()
-        known = max((max(each.epoch, each.reported) for each in allocations), default=0)
-        self.epoch = next_epoch(term, max(known, self.epoch))
+        highest = max((max(each.epoch, each.reported) for each in allocations), default=0)
+        self.epoch = next_epoch(term, max(highest, self.epoch))
         return Stamp(
             self.epoch,
             world.now,

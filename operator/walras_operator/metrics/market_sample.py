@@ -65,12 +65,12 @@ def used_by_users(world: World, use: Use | None) -> dict[str, PodUsage]:
     of_cpu, counted = cores_of_cpu(world), used_cores(world)
     by_user: defaultdict[str, list[PodUsage]] = defaultdict(list)
     unknown = set()
-    for each in world.objects.jobs:
-        status, user = each.status or {}, each.spec.entitlement
+    for job in world.objects.jobs:
+        status, user = job.status or {}, job.spec.entitlement
         if number_at(status, "counts", "unlisted"):
             unknown.add(user)
         for pod in listed(status, "pods"):
-            name = each.metadata.namespace, str(pod.get("name"))
+            name = job.metadata.namespace, str(pod.get("name"))
             mine = (use or {}).get(name)
             cores = counted.get(name)
             if cores is None and mine is not None:
@@ -87,8 +87,8 @@ def used_by_users(world: World, use: Use | None) -> dict[str, PodUsage]:
 def spent(status: Mapping[str, Any]) -> float | None:
     """Return what an entitlement pays for all its cores, in cores at the cluster's mean price."""
     spends = [number_at(each, "spend") for each in listed(status, "spendByNode")]
-    known = [each for each in [*spends, number_at(status, "otherSpend")] if each is not None]
-    return sum(known) if known else None
+    stated = [each for each in [*spends, number_at(status, "otherSpend")] if each is not None]
+    return sum(stated) if stated else None
 
 
 def loans(status: Mapping[str, Any], direction: str) -> float | None:
@@ -108,8 +108,8 @@ def _users(world: World, used: Mapping[str, PodUsage]) -> Table:
     rows = {}
     statuses = {each.metadata.name: each.status or {} for each in world.objects.entitlements}
     balances = [number_at(each, "credits", "balance") for each in statuses.values()]
-    known = [each for each in balances if each is not None]
-    mean = sum(known) / max(len(known), 1)
+    stated = [each for each in balances if each is not None]
+    mean = sum(stated) / max(len(stated), 1)
     for name, status in statuses.items():
         if status.get("cores") or status.get("memory"):
             rows[name] = stored(_user(status, used.get(name), mean), "user")
@@ -154,26 +154,26 @@ def _nodes(world: World) -> Table:
 
 def _jobs(world: World) -> Table:
     rows = {}
-    for each in world.objects.jobs:
-        status = each.status or {}
+    for job in world.objects.jobs:
+        status = job.status or {}
         if status.get("counts"):
             row = (_held(status), number_at(status, "bought"), number_at(status, "speedup"))
-            rows[f"{each.metadata.namespace}/{each.metadata.name}"] = stored(row, "job")
+            rows[f"{job.metadata.namespace}/{job.metadata.name}"] = stored(row, "job")
     return rows
 
 
 def _held(status: Status) -> float | None:
     """Return the cores of all pods, counting those that the status does not list like the rest."""
     pods = list(listed(status, "pods"))
-    known = _sum(number_at(pod, "held") for pod in pods)
-    if known is None or not number_at(status, "counts", "unlisted"):
-        return known
-    return known * (number_at(status, "counts", "total") or 0.0) / len(pods)
+    listed_cores = _sum(number_at(pod, "held") for pod in pods)
+    if listed_cores is None or not number_at(status, "counts", "unlisted"):
+        return listed_cores
+    return listed_cores * (number_at(status, "counts", "total") or 0.0) / len(pods)
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
-    return sum(known) if known else None
+    stated = [each for each in values if each is not None]
+    return sum(stated) if stated else None
 
 
 def _gib(value: float | None) -> float | None:

@@ -69,8 +69,8 @@ class PodUse:
     @property
     def known(self) -> Use | None:
         """The last answer; None if there was none lately."""
-        known = self._known
-        return None if known is None or self._clock() - known[0] > FRESH else known[1]
+        answer = self._known
+        return None if answer is None or self._clock() - answer[0] > FRESH else answer[1]
 
 
 class UseGauges:

@@ -47,7 +47,7 @@ def read_account(
     status: Mapping[str, Any],
     parts: Mapping[str, str],
     entitlements: Iterable[tuple[str, Mapping[str, Any] | None]],
-    known: Account | None = None,
+    last_read: Account | None = None,
 ) -> Account | Problem:
     """Return the account that is stored, or the problem that keeps it from being read.
 
@@ -56,11 +56,11 @@ def read_account(
         parts: Data of the ConfigMaps that it names, by name.
         entitlements: Names and statuses of Entitlements without children. Where the Market has no
             account, it begins with their core credits, where versions before it kept them.
-        known: Account that was read before; it is returned if it is the one that is stored.
+        last_read: Account that was read before; it is returned if it is the one that is stored.
     """
     stored = status.get("account")
-    if known is not None and stored is not None and stored == known.document:
-        return known
+    if last_read is not None and stored is not None and stored == last_read.document:
+        return last_read
     if stored is None:
         before = {name: _core_credits(each) for name, each in sorted(entitlements)}
         owed = settled_among_others({name: each for name, each in before.items() if each})
@@ -69,7 +69,7 @@ def read_account(
         report = AccountReport.read(stored)
         time_at(report.since)
         rows = map(_of_row, joined(report.parts, parts)) if report.parts else report.balances
-        found = {
+        as_stored = {
             each.entitlement: Balance(
                 _whole(each.core_hours), _whole(each.cores or "0"), each.parent
             )
@@ -84,10 +84,10 @@ def read_account(
             """--subresource=status --type=json -p '[{"op":"add","path":"/status/account","""
             """"value":{"since":"2026-01-01T00:00:00Z","balances":[]}}]'""",
         )
-    owed = settled_among_others({name: each.owed for name, each in found.items()})
-    rates = settled_among_others({name: each.rate for name, each in found.items()})
+    owed = settled_among_others({name: each.owed for name, each in as_stored.items()})
+    rates = settled_among_others({name: each.rate for name, each in as_stored.items()})
     balances = {
-        name: each._replace(owed=owed[name], rate=rates[name]) for name, each in found.items()
+        name: each._replace(owed=owed[name], rate=rates[name]) for name, each in as_stored.items()
     }
     return Account(balances, report.since, stored)
 

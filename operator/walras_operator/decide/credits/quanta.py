@@ -99,8 +99,8 @@ def current_quantum(
     closing = account.closing
     if closing is None or is_over(account.since, rules.memory.quantum_seconds, now):
         return CurrentQuantum(closing, now, {})
-    known = carried.quantum == closing.quantum
-    return CurrentQuantum(account.opening, account.since, carried.asked if known else {})
+    same = carried.quantum == closing.quantum
+    return CurrentQuantum(account.opening, account.since, carried.asked if same else {})
 
 
 def is_over(since: str, seconds: int, now: str) -> bool:

@@ -101,7 +101,7 @@ def deadline_results(
     enforcement = {**replaced(allocations, world), **enforcement}
     used = used_cores(world)
     alive: frozenset[str] | None = None
-    found = {}
+    results = {}
     for key, job in followed.items():
         running = [
             _running(job, each, grants, outcomes, held, enforcement, now, used) for each in job.pods
@@ -111,8 +111,8 @@ def deadline_results(
             if alive is None:
                 alive = world.live_pods()
             ended = list(_ended(job.ended, world, alive))
-        found[key] = _result(job, running, ended, now)
-    return found
+        results[key] = _result(job, running, ended, now)
+    return results
 
 
 def _names(followed: Mapping[Name, FollowedJob]) -> set[Name]:
@@ -125,7 +125,7 @@ def _names(followed: Mapping[Name, FollowedJob]) -> set[Name]:
 
 def _running(
     job: FollowedJob,
-    each: FollowedPod,
+    pod: FollowedPod,
     grants: Mapping[Name, Grant],
     outcomes: Mapping[Name, DeadlineOutcome],
     held: Mapping[tuple[str, str], int],
@@ -133,23 +133,23 @@ def _running(
     now: int,
     used: Mapping[Name, float],
 ) -> _Running:
-    name, uid = (each.pod.metadata.namespace, each.pod.metadata.name), each.pod.metadata.uid
+    name, uid = (pod.pod.metadata.namespace, pod.pod.metadata.name), pod.pod.metadata.uid
     grant, outcome = grants.get(name), outcomes.get(name)
     millicores = None if grant is None else held.get((grant.node, uid))
     if grant is None or millicores is None:
-        return _Running(each, replace(each.progress.held(None, now), reserved=0.0), outcome, 0.0)
+        return _Running(pod, replace(pod.progress.held(None, now), reserved=0.0), outcome, 0.0)
     speed = _speed(grant, millicores / MILLI, job.job.spec.max_cores)
     state = enforcement.get((grant.node, uid))
     holding = None
     if state and state.state == "Enforced":
         cores = _with_borrowed(millicores / MILLI, used.get(name))
         holding = PodHolding(millicores, _speed(grant, cores, job.job.spec.max_cores))
-    known = each.progress.holding
-    if state and state.state == "Unreported" and known.millicores == millicores:
-        holding = known  # the report is about grants of others
-    progress = each.progress.held(holding, now)
+    former = pod.progress.holding
+    if state and state.state == "Unreported" and former.millicores == millicores:
+        holding = former  # the report is about grants of others
+    progress = pod.progress.held(holding, now)
     reserved = 0.0 if outcome is None else outcome.reserved
-    return _Running(each, replace(progress, reserved=reserved), outcome, speed)
+    return _Running(pod, replace(progress, reserved=reserved), outcome, speed)
 
 
 def _with_borrowed(held: float, used: float | None) -> float:
@@ -166,15 +166,15 @@ def _ended(
     pods: Iterable[PodProgress], world: World, alive: frozenset[str]
 ) -> Iterable[PodProgress]:
     """Yield the pods that succeeded, and those whose end is not known yet."""
-    for each in pods:
-        if each.finished is not None:
-            yield each
-        elif each.uid not in world.ends:
-            yield each.held(None, seconds_of(world.now) or 0) if each.uid in alive else each
+    for pod in pods:
+        if pod.finished is not None:
+            yield pod
+        elif pod.uid not in world.ends:
+            yield pod.held(None, seconds_of(world.now) or 0) if pod.uid in alive else pod
         else:
-            lifetime = world.ends[each.uid]
+            lifetime = world.ends[pod.uid]
             if lifetime is not None:
-                done = each.held(None, lifetime.finished)
+                done = pod.held(None, lifetime.finished)
                 yield replace(
                     done, finished=lifetime.finished, reserved=0.0, parts=(), counted=None
                 )
@@ -199,8 +199,8 @@ def _result(
         if finished is not None
         else _condition(job, running, finish, now, was_late=was_late)
     )
-    known = [each for each in running if each.pod.left is not None]
-    complete = bool(known) and len(known) == len(running)
+    measured = [each for each in running if each.pod.left is not None]
+    complete = bool(measured) and len(measured) == len(running)
     needed = sum(each.outcome.needed for each in running if each.outcome)
     payable = [each.outcome.payable for each in running if each.outcome]
     shown = _steady(before, finish, now)
@@ -215,8 +215,8 @@ def _result(
         if running
         else None,
         payable_cores=figure(payable[0]) if payable and payable[0] is not None else None,
-        work_left=_shown_work(before, known) if complete else None,
-        work_left_error=figure(math.hypot(*(e.pod.left.error for e in known if e.pod.left)))
+        work_left=_shown_work(before, measured) if complete else None,
+        work_left_error=figure(math.hypot(*(e.pod.left.error for e in measured if e.pod.left)))
         if complete
         else None,
         expected_finish=None if shown is None else time_of(shown.expected),
@@ -235,9 +235,9 @@ def _predicted(
     before: Mapping[str, Any], running: Sequence[_Running], finish: _Finish | None, now: int
 ) -> PredictedFinish | None:
     """Return the prediction to be compared with the end: the first one after half of the work."""
-    known = predicted_before(before)
-    if known is not None or finish is None or finish.expected <= now:
-        return known
+    predicted = predicted_before(before)
+    if predicted is not None or finish is None or finish.expected <= now:
+        return predicted
     done = sum(each.progress.work_at(now) for each in running)
     if not 0 < sum(each.pod.left.seconds for each in running if each.pod.left) <= done:
         return None
@@ -270,11 +270,11 @@ def _steady(before: Mapping[str, Any], finish: _Finish | None, now: int) -> _Fin
     if finish is None:
         return None
     names = ("expectedFinish", "earliestFinish", "latestFinish")
-    known = [seconds_of(before.get(name)) for name in names]
-    former = _Finish(*(each or 0 for each in known))
+    times = [seconds_of(before.get(name)) for name in names]
+    former = _Finish(*(each or 0 for each in times))
     tolerance = max(VISIBLE_SECONDS, VISIBLE_PART * (finish.expected - now))
     moved = max(abs(a - b) for a, b in zip(former, finish, strict=True))
-    return former if None not in known and moved <= tolerance else finish
+    return former if None not in times and moved <= tolerance else finish
 
 
 def _shown_work(before: Mapping[str, Any], running: Sequence[_Running]) -> str:
@@ -282,10 +282,10 @@ def _shown_work(before: Mapping[str, Any], running: Sequence[_Running]) -> str:
     work = sum(each.pod.left.seconds for each in running if each.pod.left)
     former = before.get("workLeft")
     try:
-        known = float(former) if isinstance(former, str) else math.nan
+        shown = float(former) if isinstance(former, str) else math.nan
     except ValueError:
-        known = math.nan
-    if isinstance(former, str) and abs(work - known) <= max(VISIBLE_SECONDS, VISIBLE_WORK * known):
+        shown = math.nan
+    if isinstance(former, str) and abs(work - shown) <= max(VISIBLE_SECONDS, VISIBLE_WORK * shown):
         return former
     return figure(work)
 

@@ -113,15 +113,15 @@ def _followed(
     created = seconds_of(job.metadata.creation_timestamp)
     start = datetime.fromtimestamp(now if created is None else created, UTC)
     time = int(deadline_time(job.spec.deadline or "", start).timestamp())
-    known = _progress_of(job)
+    progress = _progress_of(job)
     whole = _whole_work(job, profiles) if pods else None
     running = [
-        _followed_pod(job, pod, known.pop(pod.metadata.uid, None), whole, world, now)
+        _followed_pod(job, pod, progress.pop(pod.metadata.uid, None), whole, world, now)
         for pod in sorted(pods, key=lambda pod: pod.metadata.name)[:MOST_UNDERWAY]
     ]
     factor = widened_before(_report_of(job)) or widened
     running = [_widened(each, factor) for each in running]
-    return FollowedJob(job, time, running, factor, tuple(known.values()))
+    return FollowedJob(job, time, running, factor, tuple(progress.values()))
 
 
 def _widened(pod: FollowedPod, factor: float) -> FollowedPod:
@@ -133,12 +133,12 @@ def _widened(pod: FollowedPod, factor: float) -> FollowedPod:
 
 def _progress_of(job: MarketJob) -> dict[str, PodProgress]:
     """Return the progress of a job's pods as its status has it, by UID."""
-    found = {}
+    by_uid = {}
     for entry in listed(_report_of(job), "pods"):
         progress = read_progress(entry)
         if progress is not None:
-            found[progress.uid] = progress
-    return found
+            by_uid[progress.uid] = progress
+    return by_uid
 
 
 def _report_of(job: MarketJob) -> Mapping[str, Any]:
@@ -149,12 +149,12 @@ def _report_of(job: MarketJob) -> Mapping[str, Any]:
 def _followed_pod(
     job: MarketJob,
     pod: Pod,
-    known: PodProgress | None,
+    recorded: PodProgress | None,
     whole: WorkLeft | None,
     world: World,
     now: int,
 ) -> FollowedPod:
-    progress = known or PodProgress(pod.metadata.uid, pod.metadata.name)
+    progress = recorded or PodProgress(pod.metadata.uid, pod.metadata.name)
     total = None if job.spec.progress is None else job.spec.progress.total
     if total is None:
         left = None if whole is None else left_by_profile(whole, progress.work_at(now))
@@ -179,11 +179,11 @@ def _reading(
     """
     if allocation is None or all(each.pod_uid != uid for each in allocation.spec.counters):
         return None, ""
-    for each in listed(allocation.status or {}, "counters"):
-        if each.get("podUID") != uid:
+    for counter in listed(allocation.status or {}, "counters"):
+        if counter.get("podUID") != uid:
             continue
-        problem, value = each.get("problem"), each.get("value")
-        at = seconds_of(each.get("time"))
+        problem, value = counter.get("problem"), counter.get("value")
+        at = seconds_of(counter.get("time"))
         why = problem[:MOST_PROBLEM] if isinstance(problem, str) else ""
         if at is None or not isinstance(value, str) or _NUMBER.fullmatch(value) is None:
             return None, why
@@ -238,23 +238,23 @@ def with_deadlines(snapshot: Snapshot, followed: Mapping[Name, FollowedJob], now
 
 def counters(followed: Mapping[Name, FollowedJob]) -> dict[str, tuple[CounterRequest, ...]]:
     """Return the counters that agents are to read, by node, sorted by UID of the pod."""
-    found: defaultdict[str, list[CounterRequest]] = defaultdict(list)
+    by_node: defaultdict[str, list[CounterRequest]] = defaultdict(list)
     for job in followed.values():
         progress = job.job.spec.progress
         if progress is None or progress.total is None:
             continue
-        for each in job.pods:
-            address = each.pod.status.pod_ip if progress.http is not None else None
-            if each.pod.spec.node_name is None or (address is not None and not is_address(address)):
+        for pod in job.pods:
+            address = pod.pod.status.pod_ip if progress.http is not None else None
+            if pod.pod.spec.node_name is None or (address is not None and not is_address(address)):
                 continue
             document = {
-                "podUID": each.pod.metadata.uid,
+                "podUID": pod.pod.metadata.uid,
                 **progress.model_dump(by_alias=True, exclude={"total"}),
                 "podIP": address,
             }
-            found[each.pod.spec.node_name].append(CounterRequest.model_validate(document))
+            by_node[pod.pod.spec.node_name].append(CounterRequest.model_validate(document))
     return {
-        node: tuple(sorted(each, key=lambda asked: asked.pod_uid)) for node, each in found.items()
+        node: tuple(sorted(each, key=lambda asked: asked.pod_uid)) for node, each in by_node.items()
     }
 
 

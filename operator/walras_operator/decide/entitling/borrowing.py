@@ -91,12 +91,12 @@ def in_proportion(amount: int, parts: Sequence[int]) -> list[int]:
 
     None is larger than its part, and they add up to the amount.
     """
-    total, before, found = sum(parts), 0, []
+    total, before, amounts = sum(parts), 0, []
     for so_far in accumulate(parts):
         upto = amount * so_far // total if total else 0
-        found.append(upto - before)
+        amounts.append(upto - before)
         before = upto
-    return found
+    return amounts
 
 
 def _path_up(cohort: str, cohorts: Mapping[str, Cohort]) -> list[str]:

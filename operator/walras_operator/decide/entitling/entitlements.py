@@ -98,14 +98,15 @@ def follow_quotas(world: World) -> FollowedQuotas:
     writes: list[AutomaticWrite] = []
     taken: list[str] = []
     for name, claim in claims.items():
-        known = present.get(name)
-        if name in broken or (known is not None and not known.is_automatic):
+        entitlement = present.get(name)
+        if name in broken or (entitlement is not None and not entitlement.is_automatic):
             taken.append(name)
-        elif known is None or not claim.is_said_by(known.spec):
+        elif entitlement is None or not claim.is_said_by(entitlement.spec):
             new = Reference("Entitlement", name)
             writes.append(
                 AutomaticWrite(
-                    new if known is None else reference_of(known), _document(name, claim)
+                    new if entitlement is None else reference_of(entitlement),
+                    _document(name, claim),
                 )
             )
     writes += (AutomaticWrite(reference_of(each), None) for each in _unfounded(present, claims))
@@ -153,7 +154,7 @@ def _of_namespaces(quotas: Quotas) -> dict[str, _Claim]:
 
 def _names_of_cohorts(cohorts: Iterable[str], others: Iterable[str]) -> dict[str, str]:
     """Return the names of the Entitlements of cohorts, which no other one of these names has."""
-    found, taken = {}, set(others)
+    names, taken = {}, set(others)
     for cohort in sorted(cohorts):
         name = _COHORT + cohort
         while name in taken:
@@ -161,9 +162,9 @@ def _names_of_cohorts(cohorts: Iterable[str], others: Iterable[str]) -> dict[str
         if len(name) > LONGEST_NAME:
             digest = hashlib.sha256(cohort.encode()).hexdigest()[:_DIGITS]
             name = f"{name[: LONGEST_NAME - _DIGITS - 1].rstrip('-.')}-{digest}"
-        found[cohort] = name
+        names[cohort] = name
         taken.add(name)
-    return found
+    return names
 
 
 def _shares(cpus: int) -> int:

@@ -80,10 +80,10 @@ def _validated(
         raise _BadReportError("is about another pod")
     if report.state != "Complete":
         return Problem("NotMeasured", f"{pod_and_node(request)}: {report.reason or report.state}")
-    found = _read_measurement(report, request, now)
+    progress = _read_measurement(report, request, now)
     if request.purpose == "Progress":
-        return found
-    return _too_noisy(found, pod_and_node(request)) or found
+        return progress
+    return _too_noisy(progress, pod_and_node(request)) or progress
 
 
 def _read_measurement(report: ProfilingStatus, request: OnlineRequest, now: str) -> CountedProgress:
@@ -124,10 +124,10 @@ def _read_number(text: str) -> float:
     return float(text)
 
 
-def _too_noisy(found: CountedProgress, pod: str) -> Problem | None:
+def _too_noisy(progress: CountedProgress, pod: str) -> Problem | None:
     """Return why the samples are too noisy; None if they are not."""
     try:
-        times = samples_of_progress(found.samples)
+        times = samples_of_progress(progress.samples)
     except ValueError as error:
         raise _BadReportError(f"cannot be used ({error})") from error
     alone = next(median(each.seconds) for each in times if each.cores == 1)

@@ -83,13 +83,13 @@ class Company:
     @cached_property
     def _pods(self) -> Mapping[str, Sequence[tuple[tuple[str, str], CoRunner]]]:
         """The jobs' pods by node: namespace and name, and program."""
-        found: defaultdict[str, list[tuple[tuple[str, str], CoRunner]]] = defaultdict(list)
+        by_node: defaultdict[str, list[tuple[tuple[str, str], CoRunner]]] = defaultdict(list)
         for job in self._world.objects.jobs:
             namespace = job.metadata.namespace
             program = CoRunner(namespace, job.profile_name)
             for pod in listed(job.status or {}, "pods"):
-                found[str(pod.get("node"))].append(((namespace, str(pod.get("name"))), program))
-        return found
+                by_node[str(pod.get("node"))].append(((namespace, str(pod.get("name"))), program))
+        return by_node
 
     @cached_property
     def _places(self) -> dict[str, Mapping[tuple[str, str], frozenset[int]]]:
@@ -143,9 +143,9 @@ def _sockets(world: World, node: str) -> Mapping[tuple[str, str], frozenset[int]
         return {}
     reported = {each.get("podUID"): each for each in listed(allocation.status or {}, "pods")}
     return {
-        (grant.namespace, grant.name): found
+        (grant.namespace, grant.name): sockets
         for grant in allocation.spec.grants
-        if (found := _socket_numbers(reported.get(grant.pod_uid, {})))
+        if (sockets := _socket_numbers(reported.get(grant.pod_uid, {})))
     }
 
 
@@ -239,14 +239,14 @@ def penalties_of(observations: Sequence[CoRunnerProgress]) -> list[MeasuredPenal
     """
     usable = [each for each in observations if each.cores is not None and not each.together]
     best: dict[tuple[CoRunner, str], MeasuredPenalty] = {}
-    for each in usable:
-        alone = _seen_alone(usable, each.source)
-        if _beside(each) == ALONE or not alone:
+    for observation in usable:
+        alone = _seen_alone(usable, observation.source)
+        if _beside(observation) == ALONE or not alone:
             continue
-        found = _penalty(each, alone)
-        key = _beside(each), found.source
-        if key not in best or float(found.error or 0) < float(best[key].error or 0):
-            best[key] = found
+        penalty = _penalty(observation, alone)
+        key = _beside(observation), penalty.source
+        if key not in best or float(penalty.error or 0) < float(best[key].error or 0):
+            best[key] = penalty
     return list(best.values())
 
 
@@ -264,9 +264,9 @@ def predicted_penalty(
     for each in penalties_of(observations):
         if (CoRunner(each.namespace, each.profile), each.source) == (look.co_runner, look.source):
             alone, error = _progress_alone(_seen_alone(observations, look.source), look.cores)
-            found = look.ratio / alone
-            of_check = math.hypot(error_of(look), found * error) / alone
-            return float(each.penalty), math.hypot(float(each.error or 0), of_check), 1 - found
+            beside = look.ratio / alone
+            of_check = math.hypot(error_of(look), beside * error) / alone
+            return float(each.penalty), math.hypot(float(each.error or 0), of_check), 1 - beside
     return None
 
 

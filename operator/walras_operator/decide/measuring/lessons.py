@@ -57,9 +57,9 @@ def lesson(record: ProfileRecord, candidate: Candidate, company: Company) -> flo
 
 def _error(record: ProfileRecord, co_runner: CoRunner) -> float:
     """Return the error of the penalty beside a co-runner, at most that without any check."""
-    known = [
+    errors = [
         float(each.error or 0)
         for each in penalties_of(record.co_runners)
         if (each.namespace, each.profile) == co_runner
     ]
-    return min([*known, PRIOR_DEVIATION])
+    return min([*errors, PRIOR_DEVIATION])

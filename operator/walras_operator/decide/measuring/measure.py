@@ -61,10 +61,10 @@ class MeasurementPlan:
 
 def with_results(world: World, rules: MarketSpec) -> World:
     """Return the world with the results of all finished measurements."""
-    found = results(world, rules.profiling.reprofile_threshold)
-    if not found:
+    statuses = results(world, rules.profiling.reprofile_threshold)
+    if not statuses:
         return world
-    profiles = _with_statuses(world.objects.profiles, found)
+    profiles = _with_statuses(world.objects.profiles, statuses)
     return replace(world, objects=replace(world.objects, profiles=profiles))
 
 
@@ -78,20 +78,20 @@ def plan_measurements(world: World, rules: MarketSpec, decided: JobOutcomes) -> 
     """
     if rules.mode == "observe" or not rules.profiling.automatic:
         return without_measurements(world)
-    found = subjects(world, decided)
-    waiting = [each for each in found if each.record.request is None]
-    requests = _running(found, world, rules.profiling)
+    all_subjects = subjects(world, decided)
+    waiting = [each for each in all_subjects if each.record.request is None]
+    requests = _running(all_subjects, world, rules.profiling)
     begun = lost_requests(waiting, world.allocations, requests)
     requests.update((each.request.node, each.order) for each in begun.values())
     waiting = [each for each in waiting if each.key not in begun]
-    active = len(found) - len(waiting)
+    active = len(all_subjects) - len(waiting)
     pairing = rules.colocation.policy != "None"
     context = QueueContext(rules.profiling, world.now, Company(world), pairing)
     begun |= new_requests(waiting, requests, active, context)
     requests.update((each.request.node, each.order) for each in begun.values())
     recorded = {
         each.key: each._replace(record=with_request(each.record, begun[each.key].request))
-        for each in found
+        for each in all_subjects
         if each.key in begun
     }
     created = [each for each in recorded.values() if each.profile is None]
@@ -99,14 +99,14 @@ def plan_measurements(world: World, rules: MarketSpec, decided: JobOutcomes) -> 
         key: with_record(None if each.profile is None else each.profile.status, each.record)
         for key, each in recorded.items()
     }
-    profiles = (*_without_stale_requests(world, found), *map(_profile, created))
+    profiles = (*_without_stale_requests(world, all_subjects), *map(_profile, created))
     return MeasurementPlan(
         requests,
         tuple(_with_statuses(profiles, statuses)),
         tuple(map(_write, created)),
         {
             (job.metadata.namespace, job.metadata.name): unmeasured_reason(each)
-            for each in (recorded.get(each.key, each) for each in found)
+            for each in (recorded.get(each.key, each) for each in all_subjects)
             if not each.record.measurements
             for job in each.jobs
         },
@@ -119,14 +119,14 @@ def without_measurements(world: World) -> MeasurementPlan:
 
 
 def _running(
-    found: Iterable[Subject], world: World, rules: ProfilingPolicy
+    subjects: Iterable[Subject], world: World, rules: ProfilingPolicy
 ) -> dict[str, ProfilingRequest]:
     """Return requests that have not ended, by node.
 
     A node without its request gets it again: the write failed, or somebody has removed it.
     """
     requests: dict[str, ProfilingRequest] = {}
-    for subject in found:
+    for subject in subjects:
         request = subject.record.request
         if request is None or request.node in requests:
             continue
@@ -143,9 +143,11 @@ def _running(
     return requests
 
 
-def _without_stale_requests(world: World, found: Iterable[Subject]) -> tuple[SpeedupProfile, ...]:
+def _without_stale_requests(
+    world: World, subjects: Iterable[Subject]
+) -> tuple[SpeedupProfile, ...]:
     """Return all profiles, without the requests of profiles that are not measured any more."""
-    wanted = {each.key for each in found}
+    wanted = {each.key for each in subjects}
     stale = {
         _key(each): with_record(each.status, without_request(read_record(each.status)))
         for each in world.objects.profiles

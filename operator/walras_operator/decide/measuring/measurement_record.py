@@ -312,7 +312,7 @@ def measured_status(record: ProfileRecord) -> Document:
     fit = _fit(record)
     penalties = penalties_of(record.co_runners)
     bandwidths = [float(each.memory_bandwidth or 0) for each in record.measurements]
-    found = SpeedupProfileStatus(
+    status = SpeedupProfileStatus(
         source="Online",
         parallel_fraction=figure(fit.fraction),
         raw_parallel_fraction=figure(fit.raw_fraction),
@@ -331,7 +331,7 @@ def measured_status(record: ProfileRecord) -> Document:
             *([BY_CPU_TIME] if any(each.source == "cpuTime" for each in penalties) else []),
         ],
     )
-    return {**found.document(), **online}
+    return {**status.document(), **online}
 
 
 def with_record(status: Mapping[str, Any] | None, record: ProfileRecord) -> Document:

@@ -119,17 +119,17 @@ def new_requests(
         (entry, each) for each in waiting if (entry := queue_entry(each, context)) is not None
     ]
     taken = set(busy)
-    found: dict[Name, NewRequest] = {}
+    requests: dict[Name, NewRequest] = {}
     for entry, subject in sorted(
         entries, key=lambda each: (each[0].rank, -each[0].lesson, each[0].since, each[1].key)
     ):
-        if rules.most_at_once is not None and active + len(found) >= rules.most_at_once:
+        if rules.most_at_once is not None and active + len(requests) >= rules.most_at_once:
             break
         free = next((each for each in entry.candidates if each.node not in taken), None)
         if free is not None:
             taken.add(free.node)
-            found[subject.key] = _new_request(subject, free, entry, rules, context.now)
-    return found
+            requests[subject.key] = _new_request(subject, free, entry, rules, context.now)
+    return requests
 
 
 def lost_requests(
@@ -142,14 +142,14 @@ def lost_requests(
         allocations: NodeAllocations by node.
         busy: Nodes with a running measurement.
     """
-    found: dict[Name, NewRequest] = {}
+    requests: dict[Name, NewRequest] = {}
     taken = set(busy)
     for subject in waiting:
         lost = _lost_request(subject, allocations)
         if lost is not None and lost.request.node not in taken:
             taken.add(lost.request.node)
-            found[subject.key] = lost
-    return found
+            requests[subject.key] = lost
+    return requests
 
 
 def queue_entry(subject: Subject, context: QueueContext) -> QueueEntry | None:
@@ -164,9 +164,9 @@ def queue_entry(subject: Subject, context: QueueContext) -> QueueEntry | None:
     if not record.measurements or has_changed(record):
         rank = 1 if record.measurements else 0
         return _speedup(rank, since, pods, failure, context) if due else None
-    known = {each.pod_uid for each in record.measurements}
-    others = [each for each in pods if each.pod.metadata.uid not in known]
-    if due and others and len(known) < MOST_MEASUREMENTS:
+    measured = {each.pod_uid for each in record.measurements}
+    others = [each for each in pods if each.pod.metadata.uid not in measured]
+    if due and others and len(measured) < MOST_MEASUREMENTS:
         return _speedup(2, since, others, failure, context)
     doubted = record.check is not None and record.check.departures > 0
     pause = min(RECHECK_PAUSE, rules.reprofile_seconds) if doubted else rules.reprofile_seconds
@@ -175,7 +175,7 @@ def queue_entry(subject: Subject, context: QueueContext) -> QueueEntry | None:
     alone = _alone(pods, context) if due and _lacks_baseline(record, context) else ()
     if alone:
         return QueueEntry(2, 0.0, since, "Speedup", _rotated(alone, _times(failure)))
-    turn = _in_turn(pods, record, known, doubted=doubted)
+    turn = _in_turn(pods, record, measured, doubted=doubted)
     lessons = {each.pod.metadata.uid: lesson(record, each, context.company) for each in pods}
     most = max(lessons.values())
     if most > 0 and not doubted:
@@ -278,7 +278,7 @@ def _rotated(candidates: Sequence[Candidate], by: int) -> Sequence[Candidate]:
 
 
 def _in_turn(
-    pods: Sequence[Candidate], record: ProfileRecord, known: Collection[str], *, doubted: bool
+    pods: Sequence[Candidate], record: ProfileRecord, measured: Collection[str], *, doubted: bool
 ) -> Sequence[Candidate]:
     """Order pods for a check: the one after the last one, or the same again if in doubt.
 
@@ -289,7 +289,7 @@ def _in_turn(
     names = [each.pod.metadata.name for each in pods]
     seen = None if record.check is None else record.check.pod
     first = 0 if seen not in names else names.index(seen) + (not doubted)
-    order = sorted(_rotated(pods, first), key=lambda each: each.pod.metadata.uid not in known)
+    order = sorted(_rotated(pods, first), key=lambda each: each.pod.metadata.uid not in measured)
     return _rotated(order, _times(record.look_failure))
 
 
@@ -304,14 +304,14 @@ def _new_request(
 
 def _lost_request(subject: Subject, allocations: Mapping[str, NodeAllocation]) -> NewRequest | None:
     """Return the request of a node for a profile that has recorded neither it nor its result."""
-    for each in subject.candidates:
-        allocation = allocations.get(each.node)
+    for candidate in subject.candidates:
+        allocation = allocations.get(candidate.node)
         order = None if allocation is None else allocation.spec.profiling
-        if order is None or order.pod_uid != each.pod.metadata.uid:
+        if order is None or order.pod_uid != candidate.pod.metadata.uid:
             continue
         since = _since(order, subject)
         if since is not None and since > last_end(subject.record):
-            return NewRequest(_as_recorded(order, each, since), order)
+            return NewRequest(_as_recorded(order, candidate, since), order)
     return None
 
 

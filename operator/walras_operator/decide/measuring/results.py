@@ -44,7 +44,7 @@ def results(world: World, threshold: Decimal) -> dict[Name, Document]:
     """
     pods: frozenset[str] | None = None
     company = Company(world)
-    found: dict[Name, Document] = {}
+    statuses: dict[Name, Document] = {}
     for profile in world.objects.profiles:
         if not has_request(profile):
             continue
@@ -56,10 +56,10 @@ def results(world: World, threshold: Decimal) -> dict[Name, Document]:
         result = _result(world, record.request, pods)
         if result is not None:
             key = profile.metadata.namespace, profile.metadata.name
-            found[key] = _status_with_result(
+            statuses[key] = _status_with_result(
                 world, record, record.request, result, threshold, profile, company
             )
-    return found
+    return statuses
 
 
 def has_request(profile: SpeedupProfile) -> bool:

@@ -103,15 +103,15 @@ def _unknown(world: World, outcomes: JobOutcomes) -> Iterator[MarketJob]:
 def _subject(
     key: Name, profile: SpeedupProfile | None, jobs: Iterable[MarketJob], outcomes: JobOutcomes
 ) -> Subject:
-    found = [each for job in jobs for each in _granted(job, outcomes)]
-    able = [each for each in found if _can_be_measured(each, outcomes.enforced)]
+    granted = [each for job in jobs for each in _granted(job, outcomes)]
+    measurable = [each for each in granted if _can_be_measured(each, outcomes.enforced)]
     return Subject(
         key,
         profile,
         EMPTY if profile is None else read_record(profile.status),
         sorted(jobs, key=lambda job: job.metadata.name),
-        sorted(able, key=lambda each: (-each.cores, each.borrows, each.pod.metadata.name)),
-        max((each.cores for each in found), default=0),
+        sorted(measurable, key=lambda each: (-each.cores, each.borrows, each.pod.metadata.name)),
+        max((each.cores for each in granted), default=0),
     )
 
 

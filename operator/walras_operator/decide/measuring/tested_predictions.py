@@ -48,13 +48,13 @@ def with_tested(
         fraction_error: Standard error of F.
         rate_error: Relative standard error of the rate on one core that predictions start from.
     """
-    found = [
+    tested = [
         *_of_speedup(look, fraction, fraction_error, rate_error),
         *_of_gain(record, pod, look, fraction, fraction_error),
         *_of_penalty(record, look),
     ]
     kept = list(record.predictions)
-    for each in found:
+    for each in tested:
         same = [other for other in kept if other.of == each.of]
         if len(same) >= MOST_SCORED // 3:
             kept.remove(same[0])
@@ -108,9 +108,9 @@ def _last_alone(
 
 def _of_penalty(record: OnlineProfile, look: Observation) -> Iterator[ScoredPrediction]:
     if look.co_runner != ALONE and not look.together:
-        known = predicted_penalty(record.co_runners, look)
-        if known is not None:
-            expected, error, came = known
+        penalty = predicted_penalty(record.co_runners, look)
+        if penalty is not None:
+            expected, error, came = penalty
             yield _tested("Penalty", expected, [error], came)
 
 

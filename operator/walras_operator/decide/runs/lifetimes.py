@@ -62,10 +62,10 @@ def seconds_of(time: object) -> int | None:
     if not isinstance(time, str):
         return None
     try:
-        found = datetime.fromisoformat(time)
+        moment = datetime.fromisoformat(time)
     except ValueError:
         return None
-    seconds = int(found.timestamp()) if found.tzinfo is UTC else -1
+    seconds = int(moment.timestamp()) if moment.tzinfo is UTC else -1
     return None if seconds < 0 else seconds
 
 
@@ -79,8 +79,8 @@ def _lifetime(ran: Iterable[Mapping[str, Any]]) -> Lifetime | None:
     finished = [seconds_of(each.get("finishedAt")) for each in ends]
     if not ends or None in started or None in finished:
         return None
-    found = Lifetime(min(filter(None, started)), max(filter(None, finished)))
-    return found if found.started < found.finished else None
+    lifetime = Lifetime(min(filter(None, started)), max(filter(None, finished)))
+    return lifetime if lifetime.started < lifetime.finished else None
 
 
 def _deletion_requested_at(metadata: Mapping[str, Any]) -> float:
@@ -95,10 +95,10 @@ def _deletion_requested_at(metadata: Mapping[str, Any]) -> float:
 
 
 def _part(document: object, field: str) -> Mapping[str, Any]:
-    found = document.get(field) if isinstance(document, dict) else None
-    return found if isinstance(found, dict) else {}
+    part = document.get(field) if isinstance(document, dict) else None
+    return part if isinstance(part, dict) else {}
 
 
 def _listed(document: Mapping[str, Any], field: str) -> list[Any]:
-    found = document.get(field)
-    return found if isinstance(found, list) else []
+    entries = document.get(field)
+    return entries if isinstance(entries, list) else []

@@ -95,15 +95,15 @@ def record_ends(world: World, rules: MarketSpec) -> RecordedEnds:
 def _with_finished(runs: Mapping[str, Any], world: World) -> Document:
     """Return the runs of a job after some of its pods have ended; each leaves at most one run."""
     finished, underway = finished_runs(runs), []
-    known = set(map(_uid, finished))
-    for each in listed(runs, "underway"):
-        uid = _uid(each)
+    recorded = set(map(_uid, finished))
+    for entry in listed(runs, "underway"):
+        uid = _uid(entry)
         if uid not in world.ends:
-            underway.append(each)
+            underway.append(entry)
             continue
-        lifetime, tally = world.ends[uid], Tally.read(each)
+        lifetime, tally = world.ends[uid], Tally.read(entry)
         run = None if lifetime is None or tally is None else tally.run(lifetime)
-        if run is not None and uid not in known:
+        if run is not None and uid not in recorded:
             finished.append(run.document())
     finished.sort(key=lambda each: str(each.get("finished")))  # all of them in UTC
     return _document(finished, underway)
@@ -125,7 +125,7 @@ def runs_by_job(
         allocations: Specs of all NodeAllocations: what pods are granted.
         outcomes: Whether grants are enforced.
     """
-    found: dict[Name, Document] = {}
+    by_job: dict[Name, Document] = {}
     holdings: _Holdings | None = None
     for job in world.objects.jobs:
         runs = _runs(job.status)
@@ -137,18 +137,18 @@ def runs_by_job(
         else:
             continue
         if after:
-            found[job.metadata.namespace, job.metadata.name] = after
-    return found
+            by_job[job.metadata.namespace, job.metadata.name] = after
+    return by_job
 
 
 def runs_without_grants(status: Mapping[str, Any] | None, now: str) -> Document:
     """Return the runs of a job that takes no part, so that its pods hold nothing."""
     runs = _runs(status)
     underway = []
-    for each in listed(runs, "underway"):
-        tally = Tally.read(each)
+    for entry in listed(runs, "underway"):
+        tally = Tally.read(entry)
         if tally is not None:
-            underway.append(_as_entry(each, tally, tally.until(seconds_of(now) or 0)))
+            underway.append(_as_entry(entry, tally, tally.until(seconds_of(now) or 0)))
     return _document(finished_runs(runs), underway)
 
 
@@ -201,25 +201,25 @@ def _updated_runs(job: MarketJob, runs: Mapping[str, Any], holdings: _Holdings) 
     }
     before = listed(runs, "underway")
     underway: list[Mapping[str, Any]] = []
-    known: set[str] = set()
-    for each in before:
-        uid = _uid(each)
-        if not uid or uid in known:
+    seen: set[str] = set()
+    for entry in before:
+        uid = _uid(entry)
+        if not uid or uid in seen:
             continue
-        known.add(uid)
+        seen.add(uid)
         _, enforcement, shares = held.get(uid, NOT_HELD)
-        if not holdings.rewrite and _is_unchanged(each, enforcement, shares):
-            underway.append(each)
+        if not holdings.rewrite and _is_unchanged(entry, enforcement, shares):
+            underway.append(entry)
             continue
-        tally = Tally.read(each)
+        tally = Tally.read(entry)
         if tally is None:
-            known.remove(uid)
+            seen.remove(uid)
         elif uid in held:
             after = tally.holding(_known_shares(tally, enforcement, shares), holdings.now)
-            underway.append(_as_entry(each, tally, after))
+            underway.append(_as_entry(entry, tally, after))
         elif uid not in holdings.alive:
-            underway.append(_as_entry(each, tally, tally))  # until its end is known
-    for uid in sorted(held.keys() - known):
+            underway.append(_as_entry(entry, tally, tally))  # until its end is known
+    for uid in sorted(held.keys() - seen):
         pod, enforcement, shares = held[uid]
         if len(underway) < MOST_UNDERWAY and shares is not None and _enforced(enforcement):
             tally = Tally(uid, pod.metadata.name).holding(shares, holdings.now)
@@ -270,8 +270,8 @@ def _uid(run: Mapping[str, Any]) -> str:
 
 
 def _runs(status: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    found = (status or {}).get("runs")
-    return found if isinstance(found, dict) else {}
+    runs = (status or {}).get("runs")
+    return runs if isinstance(runs, dict) else {}
 
 
 def _document(

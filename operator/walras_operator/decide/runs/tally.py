@@ -132,8 +132,8 @@ class Tally(NamedTuple):
         return cls(uid, name, since, shares, seconds, sums)
 
 
-def _shares(found: Iterable[int | None]) -> HeldShares | None:
-    cores, memory = found
+def _shares(cores_and_memory: Iterable[int | None]) -> HeldShares | None:
+    cores, memory = cores_and_memory
     return None if cores is None or memory is None else HeldShares(cores, memory)
 
 
