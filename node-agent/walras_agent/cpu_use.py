@@ -44,7 +44,6 @@ class _Seen(NamedTuple):
 
     Attributes:
         at: Monotonic time in seconds.
-        identity: Identity of the pod's cgroup.
         used: CPU seconds so far.
         pressure: Seconds so far in which some thread waited; None without PSI.
         delays: Seconds that each of some threads has waited so far, by thread ID.
@@ -52,7 +51,6 @@ class _Seen(NamedTuple):
     """
 
     at: float
-    identity: int | None
     used: float
     pressure: float | None
     delays: Mapping[int, float]
@@ -95,12 +93,9 @@ class CpuUseReader:
         for pod, spent in [(pod, spent) for pod in pods if (spent := self._spent(pod))]:
             last = self._last.get(pod.uid)
             bounds = least.get(pod.uid, 0.0), enough.get(pod.uid, 0.0)
-            try:
-                now = self._look(pod, spent, last, *bounds)
-            except CgroupError:  # it was deleted
-                continue
-            seen[pod.uid] = now
-            if last is not None and last.identity == now.identity and now.at > last.at:
+            seen[pod.uid] = now = self._look(pod, spent, last, *bounds)
+            # A group that was made anew has used less so far than the one before it.
+            if last is not None and now.used >= last.used and now.at > last.at:
                 rates[pod.uid] = _rate(last, now)
         self._last = seen
         return rates
@@ -116,7 +111,7 @@ class CpuUseReader:
         self, pod: ObservedPod, spent: _Spent, last: _Seen | None, least: float, enough: float
     ) -> _Seen:
         at, used = spent
-        identity, pressure = self.cgroups.identity(pod.group), self._pressure(pod.group)
+        pressure = self._pressure(pod.group)
         threads: list[int] = []
         if pressure is None and enough:
             since = 0.0 if last is None else at - last.at
@@ -127,7 +122,7 @@ class CpuUseReader:
             for thread in threads[:_THREADS]
             if (waited := procfs.waited_seconds(thread)) is not None
         }
-        return _Seen(at, identity, used, pressure, delays, len(threads))
+        return _Seen(at, used, pressure, delays, len(threads))
 
     def _pressure(self, group: str) -> float | None:
         if self.cgroups.version == 1:
@@ -157,5 +152,5 @@ def _rate(last: _Seen, now: _Seen) -> CpuRate:
     elif both := last.delays.keys() & now.delays.keys():
         some = sum(now.delays[each] - last.delays[each] for each in both)
         waited = some * now.threads / len(both)
-    used = max(0.0, now.used - last.used) / seconds
+    used = (now.used - last.used) / seconds
     return CpuRate(seconds, used, None if waited is None else max(0.0, waited) / seconds)

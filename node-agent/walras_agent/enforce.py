@@ -1,6 +1,6 @@
 """Effects: enforces the CPUs of granted pods, by cpuset and CPU weight, without CFS quotas.
 
-One round observes the pods, allocates the CPUs, and makes the writes of `moves` and `quota` in
+One round observes the pods, allocates the CPUs, and makes the writes of `moves` and `bandwidth` in
 their order. The journal has the original texts of the files before the first write. After each
 container the effective cpuset is read back. If that differs from what was written, or the kernel
 refused a write, the round observes again and goes on without changing that container or its CPUs.
@@ -13,11 +13,10 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, NamedTuple
 
-from walras_agent.backoff import BACKING_OFF
+from walras_agent.bandwidth import BandwidthEnforcer
 from walras_agent.cpu_use import CpuUseReader
 from walras_agent.cpuset import CpuSet
 from walras_agent.moves import CPUS, plan_moves, target
@@ -32,14 +31,9 @@ from walras_agent.pod_cpus import (
     unshared_cpus,
 )
 from walras_agent.procfs import idle_seconds
-from walras_agent.quota import (
-    LEAST_WEIGHTS,
-    WEIGHT_FILES,
-    bandwidth_writes,
-    class_writes,
-    weight_writes,
-)
+from walras_agent.quota import LEAST_WEIGHTS, WEIGHT_FILES
 from walras_agent.restore import restore
+from walras_agent.round_log import GroupFailure, RoundLog
 from walras_agent.shared_time import SharedTime
 from walras_agent.tree import CgroupError, CgroupFile, is_gone
 from walras_agent.ungranted import ungranted_cpus
@@ -68,22 +62,6 @@ _STUCK = "waits for CPUs that other pods still use"
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFailure:
-    """A cgroup whose CPUs, quota or weight are not enforced.
-
-    Attributes:
-        group: Path of the cgroup.
-        kind: `CgroupError.kind`; ``unreadable`` for a container that stays where it is until it can
-            be read; or ``stuck`` if the cgroup only waits.
-        reason: Message in one line.
-    """
-
-    group: str
-    kind: Literal["gone", "transient", "permanent", "unreadable", "stuck"]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class CpuRound:
     """The result of one round, or of its dry run.
 
@@ -98,6 +76,14 @@ class CpuRound:
     pods: tuple[ObservedPod, ...]
     writes: tuple[FileWrite, ...]
     failures: tuple[GroupFailure, ...]
+
+
+class _Settled(NamedTuple):
+    """Pods after all moves of a round, and the CPUs that they have, without and with guests."""
+
+    pods: tuple[ObservedPod, ...]
+    held: NodeCpus
+    node_cpus: NodeCpus
 
 
 @dataclass(slots=True)
@@ -130,13 +116,19 @@ class CpuEnforcer:
     _exclusive: Mapping[str, CpuSet] | None = None
     _shared: Mapping[str, CpuSet] | None = None
     _time: SharedTime = field(init=False)
-    # The last pods whose weights can be corrected, and their CPUs, without and with guests.
-    _settled: tuple[tuple[ObservedPod, ...], NodeCpus, NodeCpus] | None = None
+    _bandwidth: BandwidthEnforcer = field(init=False)
+    # The last pods whose weights can be corrected, and their CPUs.
+    _settled: _Settled | None = None
     # The last allocation and its inputs, which most rounds repeat.
     _allocated: tuple[object, NodeCpus] | None = None
+    # The CPUs, before any correction, after a round that had nothing to write, and its inputs.
+    _enforced: tuple[object, NodeCpus] | None = None
 
     def __post_init__(self) -> None:
         self._time = SharedTime(CpuUseReader(self.cgroups, self.clock), self.weights, self.idle)
+        self._bandwidth = BandwidthEnforcer(
+            self.cgroups, self.journal, self.classes, self._time.busy
+        )
 
     @property
     def competing(self) -> bool:
@@ -166,6 +158,7 @@ class CpuEnforcer:
         *,
         unit: Unit = "core",
         limits: Mapping[str, int] = NO_LIMITS,
+        undisturbed: bool = False,
     ) -> CpuRound:
         """Move all pods to the CPUs that their grants give them, lift quotas and set weights.
 
@@ -176,6 +169,9 @@ class CpuEnforcer:
             unit: Whether grants count physical cores or single CPUs.
             limits: Cores that pods under measurement may use now, by pod UID; see
                 `pod_cpus.limit_measured_pods`.
+            undisturbed: Whether nobody else has made or removed a group, or written a file that is
+                enforced, since the last call. Then only the effective CPUs are read, if these and
+                the other arguments are the same.
 
         Raises:
             JournalError: The journal cannot be written; nothing was written after that.
@@ -185,50 +181,82 @@ class CpuEnforcer:
         if self._exclusive is None:  # a previous agent may have written to groups in containers
             self.observer.divided.update(self._above_journaled())
             self.observer.known.update(self._journaled_cpus())
-        pods = first = self.observer.observe()
-        writes: list[FileWrite] = []
-        failed = {each.group: each for each in map(_unreadable, _errors(pods))}
+        pods = self.observer.observe(undisturbed=undisturbed)
+        inputs = topology, granted, unit, dict(limits), self.reserved(), pods
+        if not undisturbed:
+            self._bandwidth.look_anew()
+        elif self._enforced and self._enforced[0] == inputs and not (fixed or self.guests_due):
+            return CpuRound(self._time.corrected(self._enforced[1]), pods, (), ())
+        self._enforced = None
+        log = RoundLog(fixed, failed={each.group: each for each in map(_unreadable, _errors(pods))})
+
+        def allocate(pods: Sequence[ObservedPod], exclusive: Mapping[str, CpuSet]) -> NodeCpus:
+            return self._allocate(topology, granted, pods, exclusive, unit, limits)
+
+        settled = self._move_all(pods, allocate, topology, log)
+        if settled.node_cpus.pods:
+            self._settled = settled
+            node_cpus = self._time.corrected(settled.node_cpus)
+            self._restore(self._bandwidth.enforce(settled.pods, node_cpus, log), log)
+            self._bandwidth.weigh(settled.pods, node_cpus, (), log)
+            self._forget_deleted(settled.pods)
+        else:  # no exclusive CPUs, so everything can be restored
+            node_cpus = settled.node_cpus
+            self._restore(self._cpu_settings(), log)
+            self._exclusive, self._settled = {}, None
+        if not (log.writes or log.failed or fixed):
+            self._enforced = inputs, settled.node_cpus
+        return CpuRound(node_cpus, pods, tuple(log.writes), tuple(log.failed.values()))
+
+    def _move_all(
+        self,
+        pods: tuple[ObservedPod, ...],
+        allocate: Callable[[Sequence[ObservedPod], Mapping[str, CpuSet]], NodeCpus],
+        topology: Topology,
+        log: RoundLog,
+    ) -> _Settled:
+        """Move all pods to their CPUs, as far as the kernel lets them, if any has a grant.
+
+        Args:
+            pods: The pods as observed.
+            allocate: Function that returns the CPUs that pods are to have, of the pods and the
+                exclusive CPUs of each so far.
+            topology: CPUs that are online now.
+            log: Of this round.
+        """
         gone: Counter[str] = Counter()
         guests = {pod.uid for pod in pods if self._may_be_guest(pod)}
         while True:
             exclusive = self._owned(pods)
-            held = self._allocate(topology, granted, pods, exclusive, unit, limits)
+            held = allocate(pods, exclusive)
             node_cpus = self._time.lend(held)
-            if not node_cpus.pods:  # no exclusive CPUs, so everything can be restored
-                self._restore(self._cpu_settings(), writes, failed, fixed)
-                self._exclusive, self._settled = {}, None
-                return CpuRound(node_cpus, first, tuple(writes), tuple(failed.values()))
+            if not node_cpus.pods:
+                return _Settled(pods, held, node_cpus)
             node_cpus = self._with_ungranted(node_cpus, pods, topology)
-            staying = [pod for pod in pods if not {*fixed, *failed}.isdisjoint(pod.groups)]
+            staying = [pod for pod in pods if not log.staying.isdisjoint(pod.groups)]
             node_cpus = _with_lingering(node_cpus, staying, guests)
-            self._weigh_guests(pods, node_cpus, writes, failed, fixed)
-            moves = plan_moves(pods, node_cpus, self._texts(), exclusive, {*fixed, *failed})
-            problem = self._move(moves.moves, pods, writes)
-            if problem is None and not (moves.stuck or failed or fixed):
-                self._exclusive = {
-                    uid: pod_cpus.exclusive for uid, pod_cpus in node_cpus.pods.items()
-                }
-                break
+            self._bandwidth.weigh_guests(pods, node_cpus, log)
+            moves = plan_moves(pods, node_cpus, self._texts(), exclusive, log.staying)
+            problem = self._move(moves.moves, pods, log)
+            if problem is None and not (moves.stuck or log.staying):
+                self._exclusive = {uid: each.exclusive for uid, each in node_cpus.pods.items()}
+                return _Settled(pods, held, node_cpus)
             pods = self.observer.observe()
             for each in map(_unreadable, _errors(pods)):
-                failed.setdefault(each.group, each)
+                log.failed.setdefault(each.group, each)
             self._exclusive = still_exclusive(pods, exclusive, node_cpus)
             if problem is None:
-                node_cpus = _with_lingering(node_cpus, pods, guests)
                 break
             gone[problem.group] += problem.kind == "gone"
             # A container may create and remove child groups faster than they can be moved.
             if problem.kind != "gone" or gone[problem.group] > _TRIES:
-                failed[problem.group] = problem
+                log.failed[problem.group] = problem
+        node_cpus = _with_lingering(node_cpus, pods, guests)
         for name in moves.stuck:
-            failed.setdefault(name, GroupFailure(name, "stuck", f"{name}: {_STUCK}"))
-        for name in _misplaced(pods, node_cpus, fixed):
-            failed.setdefault(name, _backing_off(name))
-        self._settled = tuple(pods), held, node_cpus
-        node_cpus = self._time.corrected(node_cpus)
-        self._enforce_quotas(pods, node_cpus, writes, failed, fixed)
-        self._forget_deleted(pods)
-        return CpuRound(node_cpus, first, tuple(writes), tuple(failed.values()))
+            log.failed.setdefault(name, GroupFailure(name, "stuck", f"{name}: {_STUCK}"))
+        for name in _misplaced(pods, node_cpus, log.fixed):
+            log.back_off(name)
+        return _Settled(pods, held, node_cpus)
 
     def correct(self, fixed: Collection[str] = ()) -> tuple[FileWrite, ...]:
         """Correct the weights of pods on shared CPUs by the time that they used; return the writes.
@@ -249,18 +277,13 @@ class CpuEnforcer:
         if self._time.age() < self._look_pause and not fell_idle:
             return ()
         pods, held, node_cpus = self._settled
-        raised = self._raised_classes(pods, held)
-        self._time.look(pods, held, raised)
-        corrected = self._time.corrected(node_cpus).pods
-        planned = [
-            step
-            for pod in pods
-            if pod.group not in fixed and pod.uid in corrected
-            for step in weight_writes(self.cgroups, pod, corrected[pod.uid])
-        ]
-        writes: list[FileWrite] = []
-        self._weigh(planned, raised, writes, {}, fixed)
-        return tuple(writes)
+        self._time.look(pods, held, self._bandwidth.raised_classes(pods, held))
+        corrected, log = self._time.corrected(node_cpus), RoundLog(fixed)
+        granted = [pod for pod in pods if pod.uid in corrected.pods]
+        self._bandwidth.weigh(pods, corrected, granted, log)
+        if log.failed:
+            self._enforced = None
+        return tuple(log.writes)
 
     def with_cgroups(self, cgroups: Cgroups, journal: Journal) -> CpuEnforcer:
         """Return a copy that writes to other cgroups and another journal."""
@@ -344,7 +367,7 @@ class CpuEnforcer:
         return {setting: kept.text for setting, kept in self.journal.originals.items()}
 
     def _move(
-        self, moves: Sequence[Move], pods: Sequence[ObservedPod], writes: list[FileWrite]
+        self, moves: Sequence[Move], pods: Sequence[ObservedPod], log: RoundLog
     ) -> GroupFailure | None:
         """Make moves until one fails; return its failure, or None if all were made."""
         above = {each.group.name: pod.group for pod in pods for each in pod.containers}
@@ -355,7 +378,9 @@ class CpuEnforcer:
         self.journal.record((write for each in planned for write in each), self.cgroups)
         for move, steps in zip(moves, planned, strict=True):
             try:
-                self._write(steps, writes)
+                for setting, value in steps:
+                    self.journal.write(setting, value, self.cgroups)
+                    log.writes.append((setting, value))
                 held = read_group(self.cgroups, move.container)
             except CgroupError as error:
                 divided = self.observer.divided
@@ -372,125 +397,6 @@ class CpuEnforcer:
                 reason = f"{move.container}: wrote CPUs {move.cpus}, but {held.cpus} are in effect"
                 return GroupFailure(move.container, "permanent", reason)
         return None
-
-    def _weigh_guests(
-        self,
-        pods: Sequence[ObservedPod],
-        node_cpus: NodeCpus,
-        writes: list[FileWrite],
-        failed: dict[str, GroupFailure],
-        fixed: Collection[str],
-    ) -> None:
-        """Weigh guests, their classes and who lends before guests get CPUs of others.
-
-        An owner may wake at any moment, and the agent may be killed. A pod whose weight cannot be
-        written stays on its CPUs.
-        """
-        lent = CpuSet(cpu for each in node_cpus.pods.values() for cpu in each.guest or ())
-        there = [
-            (pod, pod_cpus)
-            for pod in pods
-            if (pod_cpus := node_cpus.pods.get(pod.uid)) and pod_cpus.cpus & lent
-        ]
-        steps = [
-            step
-            for pod, pod_cpus in there
-            if pod.group not in fixed
-            for step in weight_writes(self.cgroups, pod, pod_cpus)
-        ]
-        if steps:
-            self._weigh(steps, self._raised_classes(pods, node_cpus), writes, failed, fixed)
-        for pod, pod_cpus in there:
-            if pod_cpus.guest is not None and weight_writes(self.cgroups, pod, pod_cpus):
-                problem = failed.get(pod.group, _backing_off(pod.group))
-                failed.update({each.group.name: problem for each in pod.containers})
-
-    def _enforce_quotas(
-        self,
-        pods: Sequence[ObservedPod],
-        node_cpus: NodeCpus,
-        writes: list[FileWrite],
-        failed: dict[str, GroupFailure],
-        fixed: Collection[str],
-    ) -> None:
-        """Lift quotas and set weights of granted pods, and restore those of all others."""
-        raised = self._raised_classes(pods, node_cpus)
-        kept = set(raised)
-        planned: dict[str, Sequence[FileWrite]] = {}
-        for pod in pods:
-            pod_cpus = node_cpus.pods.get(pod.uid)
-            if pod_cpus is None:
-                continue
-            kept.update(pod.groups)
-            steps = bandwidth_writes(self.cgroups, pod, pod_cpus)
-            if steps and pod.group in fixed:
-                failed.setdefault(pod.group, _backing_off(pod.group))
-            elif steps:
-                planned[pod.group] = steps
-        # For all pods at once, since each record is a durable write of the whole journal.
-        self.journal.record(chain.from_iterable(planned.values()), self.cgroups)
-        for group, planned_writes in planned.items():
-            try:
-                for step in planned_writes:
-                    self._write([step], writes)
-                    self.journal.made(*step)
-            except CgroupError as error:
-                _note(failed, group, error)
-        lost = [
-            setting
-            for setting in self.journal.originals
-            if setting.controller == "cpu" and setting.group not in kept
-        ]
-        self._restore(lost, writes, failed, fixed)
-        self._weigh((), raised, writes, failed, fixed)
-
-    def _raised_classes(
-        self, pods: Sequence[ObservedPod], node_cpus: NodeCpus
-    ) -> Mapping[str, Sequence[ObservedPod]]:
-        """Return the QoS classes in which a pod has a grant, with all their pods."""
-        members: dict[str, list[ObservedPod]] = {each: [] for each in self.classes}
-        granted = set()
-        for pod in pods:
-            if pod.parent in members:
-                members[pod.parent].append(pod)
-                if pod.uid in node_cpus.pods:
-                    granted.add(pod.parent)
-        return {group: below for group, below in members.items() if group in granted}
-
-    def _weigh(
-        self,
-        pods: Sequence[FileWrite],
-        classes: Mapping[str, Sequence[ObservedPod]],
-        writes: list[FileWrite],
-        failed: dict[str, GroupFailure],
-        fixed: Collection[str],
-    ) -> None:
-        """Write weights of pods, and weigh QoS classes by their busy pods with these weights.
-
-        The kubelet writes its own weights of classes every minute, so that is neither a failure nor
-        a repair.
-        """
-        file = WEIGHT_FILES[self.cgroups.version]
-        self.journal.adopt_foreign(
-            (CgroupFile("cpu", group, file) for group in classes), self.cgroups
-        )
-        new = {setting.group: value for setting, value in pods}
-        planned = [*pods]
-        for group, below in classes.items():
-            busy = {pod.group: self._time.busy(pod.uid) for pod in below}
-            steps = class_writes(self.cgroups, group, busy, new)
-            if steps and group in fixed:
-                failed.setdefault(group, _backing_off(group))
-            else:
-                planned += steps
-        self.journal.record(planned, self.cgroups)
-        for step in planned:
-            try:
-                self._write([step], writes)
-            except CgroupError as error:
-                _note(failed, step[0].group, error)
-            else:  # from now on, an earlier value of the agent's is the kubelet's
-                self.journal.made(*step)
 
     def _forget_deleted(self, pods: Sequence[ObservedPod]) -> None:
         """Forget the originals of groups that were deleted, once there are many."""
@@ -511,27 +417,18 @@ class CpuEnforcer:
             each for each in self.journal.originals if each.controller == "cpu" or each.file == CPUS
         ]
 
-    def _restore(
-        self,
-        settings: Collection[CgroupFile],
-        writes: list[FileWrite],
-        failed: dict[str, GroupFailure],
-        fixed: Collection[str],
-    ) -> None:
+    def _restore(self, settings: Collection[CgroupFile], log: RoundLog) -> None:
         for setting in settings:
-            if setting.group in fixed:
-                failed.setdefault(setting.group, _backing_off(setting.group))
+            if setting.group in log.fixed:
+                log.back_off(setting.group)
         texts = self._texts()
-        tried = [setting for setting in settings if setting.group not in fixed]
+        tried = [setting for setting in settings if setting.group not in log.fixed]
         done = restore(self.journal, self.cgroups, tried, possible=self.possible)
-        writes += [(setting, texts[setting]) for setting in done.restored]
+        if done.restored:
+            self._bandwidth.look_anew()
+        log.writes.extend((setting, texts[setting]) for setting in done.restored)
         for setting, refusal in done.failed.items():
-            _note(failed, setting.group, refusal)
-
-    def _write(self, steps: Iterable[FileWrite], writes: list[FileWrite]) -> None:
-        for setting, value in steps:
-            self.journal.write(setting, value, self.cgroups)
-            writes.append((setting, value))
+            log.note(setting.group, refusal)
 
 
 def _with_lingering(
@@ -566,12 +463,6 @@ def enable_cpuset(cgroups: Cgroups, group: str) -> None:
         cgroups.write(CgroupFile("cpuset", above, "cgroup.subtree_control"), "+cpuset")
 
 
-def _note(failed: dict[str, GroupFailure], group: str, error: CgroupError) -> None:
-    """Add a write error to the failures, unless the group was deleted, which is normal."""
-    if error.kind != "gone":
-        failed.setdefault(group, GroupFailure(group, error.kind, str(error)))
-
-
 def _errors(pods: Iterable[ObservedPod]) -> Iterator[tuple[str, CgroupError]]:
     """Yield the containers that could not be read, with the errors."""
     for pod in pods:
@@ -580,13 +471,9 @@ def _errors(pods: Iterable[ObservedPod]) -> Iterator[tuple[str, CgroupError]]:
                 yield each.group.name, each.error
 
 
-def _unreadable(failure: tuple[str, CgroupError]) -> GroupFailure:
-    group, error = failure
+def _unreadable(container: tuple[str, CgroupError]) -> GroupFailure:
+    group, error = container
     return GroupFailure(group, "unreadable", str(error))
-
-
-def _backing_off(group: str) -> GroupFailure:
-    return GroupFailure(group, "stuck", f"{group}: {BACKING_OFF}")
 
 
 def _misplaced(

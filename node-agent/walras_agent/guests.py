@@ -51,6 +51,8 @@ def find_guests(
         before: The last result.
     """
     pods = node_cpus.pods
+    if not wanted and not any(each.borrows for each in pods.values()):
+        return {}
     free = lent_cpus(node_cpus, asleep)
     measured = _measured(node_cpus, asleep, free, before)
     free -= CpuSet(cpu for cpus in measured.values() for cpu in cpus)
@@ -99,7 +101,7 @@ def lent_cpus(node_cpus: NodeCpus, asleep: Collection[str]) -> CpuSet:
     for pod, holds in node_cpus.pods.items():
         measured = holds.borrows or holds.limit is not None
         lends = pod in asleep and not measured and not holds.isolated
-        (lent if lends else kept).update(holds.exclusive | holds.shared)
+        (lent if lends else kept).update(holds.exclusive, holds.shared)
     return CpuSet(lent - kept)
 
 

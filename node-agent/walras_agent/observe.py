@@ -113,15 +113,23 @@ class PodObserver:
     source: PodSource
     divided: set[str] = field(default_factory=set)
     known: dict[str, CpuSet] = field(default_factory=dict)
+    _listed: tuple[PodGroups, ...] | None = None
 
-    def observe(self) -> tuple[ObservedPod, ...]:
+    def observe(self, *, undisturbed: bool = False) -> tuple[ObservedPod, ...]:
         """Read all pods of the node.
+
+        Args:
+            undisturbed: Whether no group was made or removed since the last call, so that they need
+                not be listed again.
 
         Raises:
             ControllerDisabledError: A pod may not use cpusets.
             CgroupError: The groups of a pod cannot be listed.
         """
-        pods = tuple(self._pod(each) for each in self.source.scan(self.cgroups))
+        if self._listed is None or not undisturbed:
+            self._listed = None  # if they cannot be listed
+            self._listed = self.source.scan(self.cgroups)
+        pods = tuple(self._pod(each) for each in self._listed)
         self.known = {each.group.name: each.group.cpus for pod in pods for each in pod.containers}
         self.divided &= self.known.keys()
         return pods

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from walras_agent.backoff import Backoff
 from walras_agent.dry_run import DryRunCgroups
-from walras_agent.enforce import NO_LIMITS, GroupFailure, enable_cpuset
+from walras_agent.enforce import NO_LIMITS, enable_cpuset
 from walras_agent.journal import Journal
 from walras_agent.memory.enforce import MemoryEnforcer
 from walras_agent.memory.limit_steps import ReclaimPace
 from walras_agent.memory.numa import NumaEnforcer, local_nodes
 from walras_agent.moves import target
 from walras_agent.observe import ControllerDisabledError
+from walras_agent.round_log import GroupFailure
 from walras_agent.shown_use import ShownUse
 from walras_agent.status import NodeStatus, pod_status
 from walras_agent.tree import CgroupError
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from walras_agent.tree import FileWrite
 
 _log = logging.getLogger(__name__)
+
+REST = 60.0
+"""Longest time in seconds for which files that change only when they are written are not read."""
 
 
 @dataclass(slots=True)
@@ -55,6 +60,7 @@ class Reconciler:
     topology: Callable[[], Topology]
     write_conflict: Callable[[], str]
     _plan: NodePlan | None = None
+    _looked: float = -inf
     _use: ShownUse = field(init=False)
     _expected: Mapping[str, CpuSet] = field(default_factory=dict)
     _quotas: Mapping[str, object] = field(default_factory=dict)
@@ -81,7 +87,12 @@ class Reconciler:
         return True
 
     def step(
-        self, now: float, limits: Mapping[str, int] = NO_LIMITS, fixed: Collection[str] = ()
+        self,
+        now: float,
+        limits: Mapping[str, int] = NO_LIMITS,
+        fixed: Collection[str] = (),
+        *,
+        undisturbed: bool = False,
     ) -> NodeStatus:
         """Observe the node, make the writes that its plan needs, and return its status.
 
@@ -92,6 +103,8 @@ class Reconciler:
                 ``observe``.
             fixed: Containers that stay on their CPUs in this step, whatever their grant; no other
                 pod gets these CPUs.
+            undisturbed: Whether nobody else has made or removed a group, or written a file that is
+                enforced, since the last step, so that few files need to be read.
 
         Raises:
             JournalError: The journal cannot be written; nothing was written after that.
@@ -101,11 +114,15 @@ class Reconciler:
             return NodeStatus(None, "observe")
         if refused := self.write_conflict():
             return NodeStatus(plan.epoch, plan.mode, refused)
+        if not (undisturbed and now - self._looked < REST):
+            undisturbed, self._looked = False, now
+            self.memory.look_anew()
         enabled: set[str] = set()
         while True:
             try:
-                return self._step(plan, now, limits, fixed)
+                return self._step(plan, now, limits, fixed, undisturbed=undisturbed)
             except ControllerDisabledError as disabled:
+                undisturbed = False
                 # Every pod may lack it; one pass enables it for all of them.
                 if refused := self._enable_cpuset(disabled, plan, enabled):
                     return NodeStatus(plan.epoch, plan.mode, refused)
@@ -160,13 +177,26 @@ class Reconciler:
         return ""
 
     def _step(
-        self, plan: NodePlan, now: float, limits: Mapping[str, int], fixed: Collection[str]
+        self,
+        plan: NodePlan,
+        now: float,
+        limits: Mapping[str, int],
+        fixed: Collection[str],
+        *,
+        undisturbed: bool,
     ) -> NodeStatus:
         if plan.mode == "observe":
             return self._observe(plan, now)
         waiting = self._failing(now).union(self._undone.waiting(now), fixed)
         topology = self.topology()
-        done = self.enforcer.enforce(topology, plan.grants, waiting, unit=plan.unit, limits=limits)
+        done = self.enforcer.enforce(
+            topology,
+            plan.grants,
+            waiting,
+            unit=plan.unit,
+            limits=limits,
+            undisturbed=undisturbed,
+        )
         wanted = local_nodes(done.node_cpus, topology) if plan.memory_nodes == "local" else {}
         corrections = self.enforcer.correct(waiting)
         numa = self.numa.step(done.pods, wanted, now)

@@ -148,10 +148,10 @@ class SharedTime:
             for pod, rate in seen.items()
             if pod not in pausing and (pod in self.guests or _needs_more(bought[pod], rate))
         }
-        lent = lent_cpus(node_cpus, self._asleep)
-        self.lendable = lent_cpus(node_cpus, granted.keys() - pausing) - lent
-        if not self._wanted:
-            self.lendable = CpuSet()
+        self.lendable = CpuSet()
+        if self._wanted:
+            lent = lent_cpus(node_cpus, self._asleep)
+            self.lendable = lent_cpus(node_cpus, granted.keys() - pausing) - lent
 
     def _find_guests(self, node_cpus: NodeCpus) -> dict[str, CpuSet]:
         return find_guests(node_cpus, self._asleep, self._wanted, self.guests)
@@ -167,7 +167,7 @@ class SharedTime:
         pods = {
             pod: replace(pod_cpus, milliweight=round(pod_cpus.milliweight * correction.factor))
             for pod, correction in self._corrections.items()
-            if (pod_cpus := node_cpus.pods.get(pod))
+            if correction.factor != 1 and (pod_cpus := node_cpus.pods.get(pod))
         }
         return replace(node_cpus, pods={**node_cpus.pods, **pods}) if pods else node_cpus
 

@@ -11,11 +11,12 @@ from walras_agent.memory.stats import UNLIMITED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras_agent.enforce import CpuRound, GroupFailure
+    from walras_agent.enforce import CpuRound
     from walras_agent.memory.enforce import MemoryRound as MemoryStep
     from walras_agent.memory.numa import NumaBinding
     from walras_agent.node_plan import EnforcedGrant, Mode
     from walras_agent.observe import ObservedPod
+    from walras_agent.round_log import GroupFailure
     from walras_agent.topology import Topology
     from walras_agent.tree import CgroupFile
 

@@ -283,9 +283,12 @@ class ReadOnce:
         self.forget()
         self._cgroups.write(setting, value)
 
-    def forget(self) -> None:
-        """Read all files again from now on."""
-        self._texts.clear()
+    def forget(self, *settings: CgroupFile) -> None:
+        """Read these files again from now on, or all if none is given."""
+        for setting in settings:
+            self._texts.pop(setting, None)
+        if not settings:
+            self._texts.clear()
 
 
 def descendants(cgroups: Cgroups, group: str) -> Iterator[str]:

@@ -12,8 +12,8 @@ import pytest
 from model_files import Refused
 from model_kernel import MIB, Memory, ModelKernel
 from model_node import Node
-from walras_agent.memory.enforce import REST
 from walras_agent.memory.stats import LIMIT_FILES, USAGE_FILES
+from walras_agent.reconcile import REST
 from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ Version = Literal[1, 2]
 PASS = 10.0
 PODS = [f"pod{number}" for number in range(20)]
 SOME = PODS[:3]
-READS_OF_CPUS, READS_OF_MEMORY = 9, 5  # of a pod with one container, in a pass at rest
+READS_OF_CPUS, READS_OF_MEMORY = 3, 5  # of a pod with one container, in a pass at rest
 LIMITS = {file for files in LIMIT_FILES.values() for file in files.values()}
 
 
@@ -47,9 +47,11 @@ class Twins:
 
     Attributes:
         demand: Demand in bytes of the pod that `start_resting` has started.
+        disturbed: Whether somebody has made a group or written a file since the last pass.
     """
 
     demand: int | None = None
+    disturbed = True
 
     def __init__(
         self, version: Version, folder: Path, kernel: type[CountingKernel] = CountingKernel
@@ -81,8 +83,9 @@ class Twins:
 
     def step(self, seconds: float) -> tuple[NodeStatus, NodeStatus]:
         """Return the statuses of both after the next pass."""
-        self.never.agent.memory.look_anew()
-        return self.rests.step(seconds), self.never.step(seconds)
+        rested = self.rests.step(seconds, undisturbed=not self.disturbed)
+        self.disturbed = False
+        return rested, self.never.step(seconds)
 
     def reads(self) -> list[int]:
         """Return how many files of memory either agent has read so far."""
@@ -102,7 +105,6 @@ def at_rest(version: Version, folder: Path) -> tuple[Node, CountingKernel]:
     node.plan("enforce", 512 * MIB, **dict.fromkeys(PODS, 100))
     for _ in range(8):
         assert not node.step(PASS).failures
-    node.agent.memory.look_anew()
     assert node.step(PASS).is_enforced
     kernel.reads.clear()
     return node, kernel
@@ -111,7 +113,7 @@ def at_rest(version: Version, folder: Path) -> tuple[Node, CountingKernel]:
 @pytest.mark.parametrize("version", [1, 2])
 def test_few_files_are_read_while_nothing_changes(version: Version, tmp_path: Path) -> None:
     node, kernel = at_rest(version, tmp_path)
-    assert node.step(PASS).writes == ()
+    assert node.step(PASS, undisturbed=True).writes == ()
     of_memory = {setting for setting in kernel.reads if setting.controller == "memory"}
     assert len(of_memory) <= READS_OF_MEMORY * len(PODS)
     assert not LIMITS & {setting.file for setting in of_memory}
@@ -123,7 +125,6 @@ def test_no_file_of_memory_is_read_twice_in_a_pass_that_writes_nothing(
     version: Version, tmp_path: Path
 ) -> None:
     node, kernel = at_rest(version, tmp_path)
-    node.agent.memory.look_anew()
     assert node.step(PASS).writes == ()
     read = {setting: n for setting, n in kernel.reads.items() if setting.controller == "memory"}
     assert {setting.file for setting in read} >= set(LIMIT_FILES[version].values()) - {
@@ -141,7 +142,7 @@ def test_a_limit_that_others_write_is_found_without_a_word_of_it(
     held = kernel.read(soft)
     kernel.set_by_others(soft, str(64 * MIB))
     for _ in range(round(REST / PASS)):
-        node.step(PASS)
+        node.step(PASS, undisturbed=True)
     assert kernel.read(soft) == held
 
 
@@ -153,8 +154,8 @@ def test_a_pod_that_outgrows_its_limit_by_little_gets_more_once_it_has_waited(
     soft = CgroupFile("memory", node.pod(PODS[0]), LIMIT_FILES[version]["soft"])
     held = int(kernel.read(soft))
     kernel.memory_of(node.container(PODS[0])).anonymous = held + MIB // 2
-    assert node.step(PASS).is_enforced
-    node.step(PASS)
+    assert node.step(PASS, undisturbed=True).is_enforced
+    node.step(PASS, undisturbed=True)
     assert int(kernel.read(soft)) > held
 
 
@@ -193,6 +194,7 @@ def test_a_container_in_place_of_another_gets_its_limits_in_the_same_pass(
     for node in twins.nodes:
         node.kernel.remove(node.container("pod0"))
     twins.start(1, 50 * MIB)
+    twins.disturbed = True
     mine, others = twins.step(PASS)
     hard = CgroupFile("memory", twins.rests.container("pod0", 1), LIMIT_FILES[version]["hard"])
     assert mine == others
@@ -209,15 +211,15 @@ def test_memory_that_grows_while_a_limit_is_written_is_answered_in_the_next_pass
         node.plan("enforce", 1024 * MIB, pod0=500)
         node.kernel.memory_of(node.container("pod0")).growth = 100 * MIB
         node.now += PASS  # the model's tasks grow at each write, not before
-        assert node.agent.step(node.now).writes
+        assert node.agent.step(node.now, undisturbed=True).writes
         node.kernel.memory_of(node.container("pod0")).growth = 0
     mine, others = twins.step(PASS)
     assert mine == others
     assert mine.pods[0].demand != twins.demand
 
 
-def something(random: Random, version: Version) -> Callable[[Node], None]:
-    """Return what happens to a pod of a node, or to its grant."""
+def something(random: Random, version: Version) -> tuple[str, Callable[[Node], None]]:
+    """Return what happens to a pod of a node, or to its grant, and its name."""
     pod = random.choice(SOME)
     what = random.choice(["grows", "turns", "reads", "frees", "grant", "more", "limit"])
     size, growth = random.randint(1, 100) * MIB, random.choice([MIB // 4, MIB, 8 * MIB])
@@ -242,9 +244,8 @@ def something(random: Random, version: Version) -> Callable[[Node], None]:
                 hard = CgroupFile("memory", node.pod(pod), LIMIT_FILES[version]["hard"])
                 with suppress(Refused):  # v1, below what is used
                     kernel.set_by_others(hard, str(4 * size))
-                node.agent.memory.look_anew()  # as inotify tells
 
-    return happens
+    return what, happens
 
 
 @pytest.mark.parametrize(("version", "seed"), [(1, 5), (2, 8)])
@@ -260,9 +261,10 @@ def test_growth_and_pressure_are_answered_in_the_same_pass_as_by_an_agent_that_r
     writes = 0
     for number in range(100):
         if number % 7 == 6:
-            happens = something(random, version)
+            what, happens = something(random, version)
             for node in twins.nodes:
                 happens(node)
+            twins.disturbed = what in {"more", "limit"}  # as inotify tells
         mine, others = twins.step(PASS)
         assert mine == others, number
         writes += any(each.controller == "memory" for each, _ in mine.writes)

@@ -103,10 +103,12 @@ class Node:
             rate = cpus.get(groups.uid, 0.0)
             self.kernel.use(groups.group, rate, waited if groups.uid in cpus else 0.0)
 
-    def step(self, seconds: float = 1.0, **limits: int) -> NodeStatus:
+    def step(
+        self, seconds: float = 1.0, *, undisturbed: bool = False, **limits: int
+    ) -> NodeStatus:
         self.now += seconds
         self.kernel.elapse(seconds)
-        return self.agent.step(self.now, limits)
+        return self.agent.step(self.now, limits, undisturbed=undisturbed)
 
     def plan(self, mode: Mode = "enforce", memory: int | None = None, **millicores: int) -> bool:
         self.epoch += 1

@@ -107,9 +107,10 @@ class Agent:
 
     def run(self) -> None:
         """Reconcile the node until `stop`."""
+        undisturbed = False
         while not self._stopping:
-            if self._wait(self._pause(self.reconcile())):
-                self.node.reconciler.memory.look_anew()
+            report = self.reconcile(undisturbed=undisturbed)
+            undisturbed = not self._wait(self._pause(report)) and not self.waiter.polls
 
     def _wait(self, seconds: float) -> bool:
         """Wait until the next pass is due, and return whether something may have changed.
@@ -140,11 +141,15 @@ class Agent:
         self._stopping = True
         self.waiter.wake()
 
-    def reconcile(self) -> ReconcileReport:
-        """Make one pass: take a new plan if there is one, enforce it, and notify the listeners."""
+    def reconcile(self, *, undisturbed: bool = False) -> ReconcileReport:
+        """Make one pass: take a new plan if there is one, enforce it, and notify the listeners.
+
+        Args:
+            undisturbed: As of `Reconciler.step`.
+        """
         self._receive_plan()
         now = time.monotonic()
-        status = self._step(now)
+        status = self._step(now, undisturbed=undisturbed)
         self.node.profiler.update(status, time.monotonic())
         delay = self._record(status)
         report = ReconcileReport(
@@ -208,9 +213,10 @@ class Agent:
         except StateError as error:
             _log.error("%s; an agent that restarts now will not know it", error)
 
-    def _step(self, now: float) -> NodeStatus:
+    def _step(self, now: float, *, undisturbed: bool) -> NodeStatus:
         try:
-            return self.node.reconciler.step(now, self.node.profiler.limits(now))
+            limits = self.node.profiler.limits(now)
+            return self.node.reconciler.step(now, limits, undisturbed=undisturbed)
         except JournalError as error:
             _log.error("%s", error, extra={"event": "journal"})
             problem = str(error)

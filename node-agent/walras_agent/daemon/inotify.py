@@ -54,6 +54,7 @@ class ChangeWaiter:
 
     Attributes:
         waker: Descriptor of which each byte that is written ends a wait (`signal.set_wakeup_fd`).
+        polls: Whether changes have to be looked for, since the kernel does not tell of all.
 
     Raises:
         OSError: The plan's folder does not exist.
@@ -65,7 +66,7 @@ class ChangeWaiter:
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._watched: dict[str, Watch] = {}
         self._names = _ENFORCED_FILES
-        self._polls = False
+        self.polls = False
         self._changed = False  # found while forgetting
         try:
             self._inotify: Inotify | None = Inotify(sync_timeout=0)
@@ -98,7 +99,7 @@ class ChangeWaiter:
 
         Where changes have to be looked for, return True after a second, since there may be one.
         """
-        looks = self._polls and seconds > _POLL_SECONDS
+        looks = self.polls and seconds > _POLL_SECONDS
         end = time.monotonic() + (_POLL_SECONDS if looks else seconds)
         while (left := end - time.monotonic()) > 0:
             changed, self._changed = self._changed, False
@@ -138,13 +139,13 @@ class ChangeWaiter:
             self._changed |= written not in own and self._is_relevant(event)
 
     def _poll_from_now_on(self, error: OSError, limit: str) -> None:
-        if not self._polls:
+        if not self.polls:
             _log.warning(
                 "changes by other processes are looked for every second: %s; raise fs.inotify.%s",
                 error.strerror,
                 limit,
             )
-        self._polls = True
+        self.polls = True
 
     def _poll(self, seconds: float) -> bool:
         """Wait up to ``seconds``; return whether there was a relevant change or a call."""

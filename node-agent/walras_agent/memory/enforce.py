@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from walras_agent.tree import Cgroups, FileWrite
 
 
-REST = 60.0
-"""Longest time in seconds for which only the signs of a change in a pod are read."""
-
-
 class MemoryRound(NamedTuple):
     """The result of one step for all pods.
 
@@ -60,7 +56,6 @@ class _Rest:
         grant: Its grant in bytes.
         signs: Texts as of `read_signs`.
         report: Progress of the grant.
-        ends: Time when all its files are read again.
         seen: Time of the last look at the signs.
     """
 
@@ -68,7 +63,6 @@ class _Rest:
     grant: int
     signs: tuple[str | None, ...]
     report: LimitProgress
-    ends: float
     seen: float
 
 
@@ -76,7 +70,8 @@ class _Rest:
 class MemoryEnforcer:
     """Enforces memory grants on a node, one step in every call.
 
-    Of a pod whose grant is held, only a few files are read while these show the same.
+    Of a pod whose grant is held, only a few files are read while these show the same, until
+    somebody may have written another (`look_anew`).
 
     Attributes:
         cgroups: Cgroups of this node.
@@ -205,9 +200,10 @@ class MemoryEnforcer:
         rest = self._rests.get(pod.uid)
         if rest is None:
             return None
-        same = (pod, grant) == (rest.pod, rest.grant) and now < rest.ends
         with contextlib.suppress(CgroupError):  # it shows when all files are read
-            if same and read_signs(cgroups, pod.group, _containers(pod)) == rest.signs:
+            if (pod, grant) == (rest.pod, rest.grant) and read_signs(
+                cgroups, pod.group, _containers(pod)
+            ) == rest.signs:
                 rest.seen = now
                 return rest.report
         self._end_rest(pod.uid)
@@ -224,7 +220,7 @@ class MemoryEnforcer:
             return
         with contextlib.suppress(CgroupError):  # a container has just ended
             signs = read_signs(cgroups, pod.group, _containers(pod))
-            self._rests[pod.uid] = _Rest(pod, grant, signs, held.report, now + REST, now)
+            self._rests[pod.uid] = _Rest(pod, grant, signs, held.report, now)
 
     def _end_rest(self, uid: str) -> None:
         """Go on as if all files of a pod had been read with its signs, and shown the same."""

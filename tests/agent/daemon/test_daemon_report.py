@@ -19,8 +19,8 @@ from walras_agent.daemon.report import (
     status_of,
     topology_of,
 )
-from walras_agent.enforce import GroupFailure
 from walras_agent.profiling.request import Fit, MeasurementReport, ProgressSample
+from walras_agent.round_log import GroupFailure
 from walras_agent.status import NodeStatus, PodStatus
 from walras_agent.tree import CgroupFile
 from walras_api.node_allocation import NodeAllocationStatus
