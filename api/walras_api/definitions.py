@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from walras_api.contract import API_VERSION, GROUP, NAMESPACED_KINDS, PLURALS, VERSION
 from walras_api.entitlement import EntitlementStatus
 from walras_api.kinds import EntitlementObject, Market, MarketJob, SpeedupProfile
-from walras_api.market import MarketStatus
 from walras_api.market_job_status import MarketJobStatus
-from walras_api.node_allocation import NodeAllocation, NodeAllocationStatus
+from walras_api.market_status import MarketStatus
+from walras_api.node_allocation import NodeAllocation
+from walras_api.node_allocation_status import NodeAllocationStatus
 from walras_api.schema import described, spec_schema, status_schema
-from walras_api.speedup_profile import SpeedupProfileStatus
+from walras_api.speedup_profile_status import SpeedupProfileStatus
 
 if TYPE_CHECKING:
     from walras_api.model import Model, Resource

@@ -12,7 +12,7 @@ from walras.speedup.amdahls_law import market_fraction
 from walras_api.auction_weights import recorded_runs, weights_of
 from walras_api.fields import DECIMAL
 from walras_api.market_job import full_size
-from walras_api.speedup_profile import MeasuredPenalty
+from walras_api.speedup_profile_status import MeasuredPenalty
 from walras_api.supply import MOST_MEMORY
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from walras.market.snapshot import DEFAULT_POOL
 from walras.market.snapshot import Node as Supply
 from walras_api.contract import SOCKETS_LABEL
-from walras_api.node_allocation import MOST_CPUS
+from walras_api.node_allocation_status import MOST_CPUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

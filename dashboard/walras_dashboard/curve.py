@@ -9,14 +9,16 @@ from pydantic import ValidationError
 
 from walras.speedup.amdahls_law import speedup
 from walras.speedup.rates import Progress, rate_on_one_core
-from walras_api.speedup_profile import SpeedupProfileStatus, samples_of
+from walras_api.speedup_profile import samples_of
+from walras_api.speedup_profile_status import SpeedupProfileStatus
 from walras_dashboard.models import Curve, CurvePoint, MeasuredPoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from walras.speedup.profile import Sample
-    from walras_api.speedup_profile import OnlineMeasurement, SpeedupProfile
+    from walras_api.speedup_profile import SpeedupProfile
+    from walras_api.speedup_profile_status import OnlineMeasurement
 
 LEAST_CORES = 8
 MOST_POINTS = 64

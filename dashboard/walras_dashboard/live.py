@@ -19,18 +19,13 @@ from weakref import WeakValueDictionary
 
 from walras_api.contract import MARKET_NAME
 from walras_api.entitlement import EntitlementStatus
-from walras_api.market import MarketStatus
 from walras_api.market_job_status import MarketJobStatus
-from walras_api.node_allocation import NodeAllocationStatus
+from walras_api.market_status import MarketStatus
+from walras_api.node_allocation_status import NodeAllocationStatus
 from walras_api.parse import ResourceError, parse_object
 from walras_api.speedup_profile import SpeedupProfile
 from walras_cli.cluster.asking import leases_of
-from walras_cli.cluster.connection import (
-    ENTITLEMENTS,
-    JOBS,
-    MARKETS,
-    NODE_ALLOCATIONS,
-)
+from walras_cli.cluster.connection import ENTITLEMENTS, JOBS, MARKETS, NODE_ALLOCATIONS
 from walras_cli.cluster.explain.pages import pods_of
 from walras_cli.cluster.live import world_of
 from walras_cli.cluster.use import use_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from walras_api.node_allocation import NodeAllocationStatus
+    from walras_api.node_allocation_status import NodeAllocationStatus
     from walras_view.facts import ApiObject
 
 

@@ -11,7 +11,7 @@ from walras_dashboard.models import Core, CpuLayout, NumaNode, Owner, Pool, Sock
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from walras_api.node_allocation import CorePlace, NodeAllocationStatus
+    from walras_api.node_allocation_status import CorePlace, NodeAllocationStatus
 
 
 def cpus_in(text: str) -> CpuSet:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from played_api import PlayedApi
 from seen import decided, seen
-from walras_api.speedup_profile import SpeedupProfileStatus
+from walras_api.speedup_profile_status import SpeedupProfileStatus
 from walras_cli.cluster.connection import Cluster
 from walras_cli.cluster.explain.pages import page_of
 from walras_cli.cluster.explain.render import render_job

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from seen import decided, seen
-from walras_api.market import PredictionReport
+from walras_api.market_status import PredictionReport
 from walras_cli.cluster.explain.render import render_user
 from walras_cli.cluster.explain.render_pools import render_cluster
 from walras_cli.main import main

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from walras_api.contract import MARKET_NAME
-from walras_api.market import EpochReport, MarketStatus
+from walras_api.market_status import EpochReport, MarketStatus
 from walras_cli.cluster import asking
 from walras_cli.cluster.asking import facts_of
 from walras_cli.cluster.live import world_of

@@ -12,7 +12,7 @@ from admission import admit, read_definitions, schema_of
 from walras.speedup.diagnosis import diagnose
 from walras.speedup.profile import fit_profile
 from walras.speedup.sizes import parse_sizes
-from walras_api.speedup_profile import SpeedupProfileStatus
+from walras_api.speedup_profile_status import SpeedupProfileStatus
 from walras_profiler.campaign import Measurement, samples_of
 from walras_profiler.document import profile_document
 

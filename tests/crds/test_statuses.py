@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from admission import admit, read_definitions, schema_of
 from full_statuses import FULL, MARKET, MARKET_JOB, NOW
 from kind_documents import document
-from walras_api.market import (
+from walras_api.market_job_status import MOST_PODS, MOST_RUNS, MOST_UNDERWAY, RunsReport
+from walras_api.market_status import (
     MOST_BALANCES,
     MOST_NODES,
     CreditBalance,
@@ -22,8 +23,7 @@ from walras_api.market import (
     MarketStatus,
     NodePrice,
 )
-from walras_api.market_job_status import MOST_PODS, MOST_RUNS, MOST_UNDERWAY, RunsReport
-from walras_api.node_allocation import GrantStatus, NodeAllocationStatus
+from walras_api.node_allocation_status import GrantStatus, NodeAllocationStatus
 from walras_api.status import Condition, Status, decimals
 
 if TYPE_CHECKING:

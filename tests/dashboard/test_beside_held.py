@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from dashboard_clusters import lab, troubled
-from walras_api.market import PredictionReport
+from walras_api.market_status import PredictionReport
 from walras_dashboard.dashboard_command import dashboard
 from walras_dashboard.dump import facts_in
 from walras_dashboard.log_links import address

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboards import EXAMPLE, decided
-from walras_api.node_allocation import CorePlace, NodeAllocationStatus, NodeTopology
+from walras_api.node_allocation_status import CorePlace, NodeAllocationStatus, NodeTopology
 from walras_api.parse import parse_resource
 from walras_api.speedup_profile import SpeedupProfile
 from walras_dashboard.curve import measured_points

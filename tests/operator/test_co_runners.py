@@ -14,7 +14,7 @@ from measured_worlds import measurement
 from walras.speedup.amdahls_law import speedup
 from walras_api.assembly import Objects, assemble
 from walras_api.job_inputs import measured_penalties, speedup_of
-from walras_api.speedup_profile import MOST_CO_RUNNERS, CoRunnerProgress, OnlineRequest
+from walras_api.speedup_profile_status import MOST_CO_RUNNERS, CoRunnerProgress, OnlineRequest
 from walras_operator.decide.measuring.co_runners import (
     ALONE,
     MEAN_LENGTH,
@@ -36,18 +36,7 @@ from walras_operator.decide.measuring.measurement_record import (
     with_measurement,
 )
 from whole_decisions import decide
-from worlds import (
-    NOW,
-    allocation,
-    entitlement,
-    job,
-    market,
-    node,
-    pod,
-    profile,
-    status,
-    world,
-)
+from worlds import NOW, allocation, entitlement, job, market, node, pod, profile, status, world
 
 if TYPE_CHECKING:
     from walras_operator.decide.measuring.measurement_record import ProfileRecord

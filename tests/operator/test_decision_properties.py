@@ -22,10 +22,10 @@ from walras_api.assembly import Objects
 from walras_api.contract import COLOCATION_GATE
 from walras_api.entitlement import EntitlementStatus
 from walras_api.kept import Kept
-from walras_api.market import MarketStatus
 from walras_api.market_job_status import MarketJobStatus
+from walras_api.market_status import MarketStatus
 from walras_api.node_allocation import MIN_MEMORY_GRANT
-from walras_api.speedup_profile import SpeedupProfileStatus
+from walras_api.speedup_profile_status import SpeedupProfileStatus
 from walras_operator.decide import decision
 from whole_decisions import decide, whole
 from worlds import entitlement, job, market, node, outcome, pod, profile, world

@@ -8,7 +8,7 @@ import pytest
 
 from measured_worlds import measurement
 from walras_api.market import ProfilingPolicy
-from walras_api.speedup_profile import CoRunnerProgress
+from walras_api.speedup_profile_status import CoRunnerProgress
 from walras_operator.decide.measuring.co_runners import Company
 from walras_operator.decide.measuring.lessons import is_alone, lesson, was_measured_alone
 from walras_operator.decide.measuring.measurement_record import read_record

@@ -14,7 +14,7 @@ from examples import examples
 from kind_documents import document as valid
 from measured_worlds import Cluster
 from walras.speedup.amdahls_law import speedup
-from walras_api.speedup_profile import SpeedupProfileStatus
+from walras_api.speedup_profile_status import SpeedupProfileStatus
 from worlds import entitlement, job, market, node, pod, world
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from walras_api.market import MOST_NODE_GAINS, MarketStatus, NodeGain
+from walras_api.market_status import MOST_NODE_GAINS, MarketStatus, NodeGain
 from walras_operator.decide.node_gains import PATIENCE, with_gains
 from walras_operator.loop.pool_signals import PERIOD, PoolSignals
 from whole_decisions import decide

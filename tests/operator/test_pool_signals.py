@@ -13,7 +13,7 @@ import pytest
 from walras.analysis.node_pools import NodePool, NodePools, node_pools
 from walras.analysis.pool_effects import NodesEffect, UserChange
 from walras_api.assembly import policy_of, pool_prices_of
-from walras_api.market import MarketStatus
+from walras_api.market_status import MarketStatus
 from walras_operator.decide.pool_averages import TIME_CONSTANT, PoolAverages
 from walras_operator.loop.debounce import Debounce
 from walras_operator.loop.pool_signals import PERIOD, PoolSignals

@@ -11,7 +11,7 @@ import pytest
 
 from measured_worlds import measurement
 from walras.speedup.amdahls_law import speedup
-from walras_api.speedup_profile import MOST_SCORED, OnlineRequest
+from walras_api.speedup_profile_status import MOST_SCORED, OnlineRequest
 from walras_operator.decide.measuring.co_runners import ALONE, CoRunner
 from walras_operator.decide.measuring.measurement_record import (
     EMPTY,

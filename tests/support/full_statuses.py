@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_a
 from pydantic import TypeAdapter, ValidationError
 
 from walras_api.entitlement import EntitlementStatus
-from walras_api.market import MarketStatus
 from walras_api.market_job_status import MarketJobStatus
-from walras_api.node_allocation import NodeAllocationStatus
-from walras_api.speedup_profile import SpeedupProfileStatus
+from walras_api.market_status import MarketStatus
+from walras_api.node_allocation_status import NodeAllocationStatus
+from walras_api.speedup_profile_status import SpeedupProfileStatus
 from walras_api.status import Status
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from walras_api.entitlement import EntitlementStatus
-from walras_api.market import MarketStatus
 from walras_api.market_job_status import MarketJobStatus
-from walras_api.node_allocation import NodeAllocationStatus
+from walras_api.market_status import MarketStatus
+from walras_api.node_allocation_status import NodeAllocationStatus
 from walras_view.facts import ApiObject, Facts, Leases
 from whole_decisions import decide
 from worlds import outcome, world

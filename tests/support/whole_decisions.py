@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from walras.market.plan import Plan
     from walras.market.snapshot import Snapshot
     from walras_api.kinds import MarketSpec
-    from walras_api.market import NodeGain
+    from walras_api.market_status import NodeGain
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from walras_api.cluster import NodeObject
     from walras_api.entitlement import EntitlementStatus
-    from walras_api.market import MarketStatus
     from walras_api.market_job_status import MarketJobStatus
-    from walras_api.node_allocation import NodeAllocationStatus
+    from walras_api.market_status import MarketStatus
+    from walras_api.node_allocation_status import NodeAllocationStatus
     from walras_api.status import Condition
 
 Document = dict[str, Any]

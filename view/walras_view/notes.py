@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walras_api.market import MarketSpec, MarketStatus
+from walras_api.market import MarketSpec
+from walras_api.market_status import MarketStatus
 from walras_service.kinds import OURS
 from walras_view.facts import operator_namespace
 from walras_view.figures import is_behind

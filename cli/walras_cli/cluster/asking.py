@@ -13,16 +13,10 @@ from urllib.parse import quote
 
 from walras_api.contract import AGENT_LEASES, MARKET_NAME, OPERATOR
 from walras_api.entitlement import EntitlementStatus
-from walras_api.market import MarketStatus
 from walras_api.market_job_status import MarketJobStatus
-from walras_api.node_allocation import NodeAllocationStatus
-from walras_cli.cluster.connection import (
-    CONNECTIONS,
-    ENTITLEMENTS,
-    JOBS,
-    MARKETS,
-    NODE_ALLOCATIONS,
-)
+from walras_api.market_status import MarketStatus
+from walras_api.node_allocation_status import NodeAllocationStatus
+from walras_cli.cluster.connection import CONNECTIONS, ENTITLEMENTS, JOBS, MARKETS, NODE_ALLOCATIONS
 from walras_cli.cluster.use import use_of
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure

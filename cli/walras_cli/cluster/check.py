@@ -150,12 +150,7 @@ def seen_of(cluster: Cluster, namespace: str) -> Seen:
         ApiError: The API server cannot be asked, or does not know Walras's kinds.
     """
     from walras_api.contract import GROUP
-    from walras_cli.cluster.connection import (
-        ENTITLEMENTS,
-        JOBS,
-        MARKETS,
-        NODE_ALLOCATIONS,
-    )
+    from walras_cli.cluster.connection import ENTITLEMENTS, JOBS, MARKETS, NODE_ALLOCATIONS
     from walras_service.api_errors import ApiError
     from walras_service.kinds import NAMESPACES, PODS, Kind
 
@@ -242,7 +237,7 @@ def _agents(seen: Seen) -> Iterator[Finding]:
 
 def _operator_namespace(markets: Sequence[Document]) -> str:
     from walras_api.contract import MARKET_NAME
-    from walras_api.market import MarketStatus
+    from walras_api.market_status import MarketStatus
     from walras_view.facts import ApiObject, operator_namespace
 
     used = (each for each in markets if each["metadata"]["name"] == MARKET_NAME)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from walras_api.contract import GROUP
-from walras_api.market import MarketStatus
+from walras_api.market_status import MarketStatus
 from walras_cli.cluster.asking import leases_of
 from walras_cli.cluster.connection import CONNECTIONS
 from walras_operator.watch.kinds import Scope

@@ -23,7 +23,7 @@ from walras.outcome.history import (
 )
 from walras.outcome.hourly_accounts import DAY, PLACES, Day, read_day
 from walras_api.contract import MARKET_NAME, accounts_part, history_part
-from walras_api.market import MarketStatus
+from walras_api.market_status import MarketStatus
 from walras_cli.cluster.connection import CONNECTIONS, MARKETS
 from walras_operator.history.config_maps import StoredPart, stored_part
 from walras_service.api_errors import ApiError

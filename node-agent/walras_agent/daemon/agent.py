@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from walras_agent.daemon.node import NodeComponents
     from walras_agent.daemon.state import State
     from walras_agent.node_plan import Mode
-    from walras_api.node_allocation import NodeAllocation, ProfilingStatus
+    from walras_api.node_allocation import NodeAllocation
+    from walras_api.node_allocation_status import ProfilingStatus
 
 _log = logging.getLogger(__name__)
 

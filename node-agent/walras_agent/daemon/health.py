@@ -16,7 +16,7 @@ from walras_service.probes import Answer, verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from walras_api.node_allocation import NodeAllocationStatus
+    from walras_api.node_allocation_status import NodeAllocationStatus
 
 
 @dataclass(slots=True)

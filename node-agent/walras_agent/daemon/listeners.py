@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from walras_agent.daemon.options import RunOptions
     from walras_agent.daemon.report import ReconcileReport
     from walras_agent.status import PodStatus
-    from walras_api.node_allocation import NodeAllocationStatus
+    from walras_api.node_allocation_status import NodeAllocationStatus
 
     StatusReceiver = Callable[[NodeAllocationStatus], None]
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from walras_agent.daemon.inotify import ChangeWaiter
     from walras_agent.journal import Journal
     from walras_agent.kubepods import Driver
-    from walras_api.node_allocation import NodeTopology
+    from walras_api.node_allocation_status import NodeTopology
 
 
 @dataclass(frozen=True, slots=True)

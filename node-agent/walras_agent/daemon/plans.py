@@ -19,7 +19,7 @@ from walras_agent.node_plan import EnforcedGrant, NodePlan
 from walras_agent.profiling.request import FileSource, HttpSource, MeasurementRequest
 from walras_agent.profiling.watched_counters import WatchedCounter
 from walras_api.contract import API_VERSION
-from walras_api.node_allocation import GrantStatus
+from walras_api.node_allocation_status import GrantStatus
 from walras_api.parse import ResourceError, parse_allocation
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from walras_agent.daemon.api import AgentClient
     from walras_agent.daemon.api_monitor import ApiMonitor, Task
     from walras_agent.daemon.informer import AllocationInformer
-    from walras_api.node_allocation import NodeAllocationStatus
+    from walras_api.node_allocation_status import NodeAllocationStatus
     from walras_service.api import Document
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.profiling.measurement import LEAST_PROGRESS, MOST_PROGRESS
-from walras_api.node_allocation import (
+from walras_api.node_allocation_status import (
     CorePlace,
     CounterReading,
     GrantStatus,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from walras_agent.daemon.node import HostPaths
     from walras_agent.journal import Journal, Original
     from walras_agent.observe import ObservedPod
-    from walras_api.node_allocation import NodeTopology
+    from walras_api.node_allocation_status import NodeTopology
 
 
 @dataclass(frozen=True, slots=True)

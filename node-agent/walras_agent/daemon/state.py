@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from walras_agent.atomic_file import replace_file
 from walras_agent.journal import Journal
-from walras_api.node_allocation import ProfilingStatus
+from walras_api.node_allocation_status import ProfilingStatus
 from walras_api.parse import parse_allocation
 
 if TYPE_CHECKING:

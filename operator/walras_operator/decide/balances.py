@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.mechanisms.karma.record import record_of
 from walras_api.contract import MARKET_NAME
-from walras_api.market import LedgerReport
+from walras_api.market_status import LedgerReport
 from walras_operator.decide.credits.account import stored_account
 from walras_operator.decide.credits.parts import part_names
 from walras_operator.decide.credits.quanta import stored_ledger

@@ -40,11 +40,7 @@ from walras_operator.decide.credits.quanta import end_of
 from walras_operator.decide.deadlines.deadline_report import deadline_results
 from walras_operator.decide.deadlines.follow import counters, ended_pods
 from walras_operator.decide.enforcement import enforced
-from walras_operator.decide.entitling.entitlements import (
-    CONDITION,
-    FollowedQuotas,
-    follow_quotas,
-)
+from walras_operator.decide.entitling.entitlements import CONDITION, FollowedQuotas, follow_quotas
 from walras_operator.decide.job_outcomes import JobOutcomes, pods_left_out
 from walras_operator.decide.known_quotas import Waiting
 from walras_operator.decide.last_decision import carried
@@ -88,7 +84,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from walras_api.job_inputs import Name
-    from walras_api.market import NodeGain
+    from walras_api.market_status import NodeGain
     from walras_api.status import WaitingWorkloads
     from walras_operator.decide.allocations import Allocations
     from walras_operator.decide.enforcement import Enforcement

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from walras.analysis.predictions import Prediction
 from walras.market.admission import admit
-from walras_api.market import MOST_NODE_GAINS, NodeGain
+from walras_api.market_status import MOST_NODE_GAINS, NodeGain
 from walras_operator.decide.conditions import listed
 from walras_operator.decide.numbers import figure
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from walras.market.snapshot import Job, Node, Snapshot
     from walras_api.kinds import MarketSpec
-    from walras_api.market import NodePoolReport
+    from walras_api.market_status import NodePoolReport
     from walras_operator.decide.pool_averages import NodePoolReports
 
 PATIENCE = 3600.0

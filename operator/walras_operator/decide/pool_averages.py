@@ -15,7 +15,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras_api.market import NodePoolReport, NodesEffectReport, UserChangeReport
+from walras_api.market_status import NodePoolReport, NodesEffectReport, UserChangeReport
 from walras_operator.decide.numbers import figure, thousandths
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from walras.analysis.node_pools import NodePool, NodePools
     from walras.analysis.pool_effects import NodesEffect, UserChange
-    from walras_api.market import NodeGain
+    from walras_api.market_status import NodeGain
 
 TIME_CONSTANT = 600.0
 """Seconds after which a change of a signal shows by 63 %."""

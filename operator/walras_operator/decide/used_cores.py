@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras_api.node_allocation import MOST_CPUS
+from walras_api.node_allocation_status import MOST_CPUS
 from walras_api.supply import reported_processors
 from walras_operator.decide.conditions import listed, number_at
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from walras.market.snapshot import JobKey, Snapshot
     from walras_api.cluster import Pod
     from walras_api.kinds import AnyResource, Market, MarketSpec
-    from walras_api.market import NodeGain
+    from walras_api.market_status import NodeGain
     from walras_api.node_allocation import NodeAllocation
     from walras_api.waiting import WaitingMethod
     from walras_operator.decide.known_quotas import Quotas

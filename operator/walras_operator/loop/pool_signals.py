@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from walras.analysis.node_pools import node_pools
 from walras.analysis.predictions import widening
 from walras_api.assembly import policy_of, pool_prices_of
-from walras_api.market import MOST_NODE_GAINS
+from walras_api.market_status import MOST_NODE_GAINS
 from walras_operator.decide.node_gains import AddedNodes, came_true
 from walras_operator.decide.pool_averages import PoolAverages
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from walras.market.plan import Plan
     from walras.market.snapshot import Snapshot
     from walras_api.kinds import MarketSpec
-    from walras_api.market import NodeGain
+    from walras_api.market_status import NodeGain
     from walras_operator.decide.pool_averages import NodePoolReports
 
 _log = logging.getLogger(__name__)

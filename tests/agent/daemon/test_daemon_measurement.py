@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from walras_agent.daemon.agent import Listener, PlanSource
     from walras_agent.daemon.report import ReconcileReport
-    from walras_api.node_allocation import ProfilingStatus
+    from walras_api.node_allocation_status import ProfilingStatus
 
 pytestmark = needs_pods
 

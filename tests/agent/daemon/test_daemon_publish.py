@@ -14,7 +14,7 @@ from walras_agent.daemon.api import AgentClient
 from walras_agent.daemon.api_monitor import ApiMonitor
 from walras_agent.daemon.informer import AllocationInformer, ObservedAllocation
 from walras_agent.daemon.publish import StatusPublisher
-from walras_api.node_allocation import NodeAllocationStatus
+from walras_api.node_allocation_status import NodeAllocationStatus
 from walras_service.api import Api
 from walras_service.api_errors import ApiError
 

@@ -23,7 +23,7 @@ from walras_agent.profiling.request import Fit, MeasurementReport, ProgressSampl
 from walras_agent.round_log import GroupFailure
 from walras_agent.status import NodeStatus, PodStatus
 from walras_agent.tree import CgroupFile
-from walras_api.node_allocation import NodeAllocationStatus
+from walras_api.node_allocation_status import NodeAllocationStatus
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from walras_agent.daemon.state import StateError, open_state
-from walras_api.node_allocation import ProfilingStatus
+from walras_api.node_allocation_status import ProfilingStatus
 from walras_api.parse import parse_allocation
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         PodOutcome,
         WeightReport,
     )
-    from walras_api.speedup_profile import SpeedupProfileStatus
+    from walras_api.speedup_profile_status import SpeedupProfileStatus
     from walras_view.facts import ApiObject, Facts
 
 SOURCES: Mapping[str, str] = {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from walras.numerics.arrays import Bools, Floats
-    from walras_api.market import NodePrice
+    from walras_api.market_status import NodePrice
     from walras_view.facts import Facts
 
 VISIBLE = 0.005

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras_api.speedup_profile import MOST_ERROR
+from walras_api.speedup_profile_status import MOST_ERROR
 from walras_view.documents import Shown
 from walras_view.figures import number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from walras_api.speedup_profile import MeasuredPenalty, SpeedupProfileStatus
+    from walras_api.speedup_profile_status import MeasuredPenalty, SpeedupProfileStatus
     from walras_view.facts import ApiObject
 
 WRITTEN = "written"

@@ -12,7 +12,7 @@ from walras_view.notes import headline_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from walras_api.market import (
+    from walras_api.market_status import (
         MarketStatus,
         NodePoolReport,
         NodesEffectReport,

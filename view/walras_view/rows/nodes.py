@@ -16,8 +16,8 @@ from walras_view.figures import number, used_by_node
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras_api.market import NodePrice
-    from walras_api.node_allocation import NodeAllocationStatus
+    from walras_api.market_status import NodePrice
+    from walras_api.node_allocation_status import NodeAllocationStatus
     from walras_view.facts import ApiObject, Facts
 
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from rich.text import Text
 
 from walras_api.parse import ResourceError, parse_object
-from walras_api.speedup_profile import SpeedupProfileStatus
+from walras_api.speedup_profile_status import SpeedupProfileStatus
 from walras_cli.cluster.asking import facts_of
 from walras_cli.cluster.connection import JOBS, PROFILES, require_namespace
 from walras_cli.cluster.explain.render import render_job, render_node, render_user

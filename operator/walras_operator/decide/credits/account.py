@@ -17,7 +17,7 @@ from walras.market.account import taken_over
 from walras.market.balances import UNIT, Balance, brought_forward, settled_among_others
 from walras_api.assembly import policy_of
 from walras_api.contract import MARKET_NAME
-from walras_api.market import AccountBalance, AccountReport
+from walras_api.market_status import AccountBalance, AccountReport
 from walras_operator.decide.conditions import Problem
 from walras_operator.decide.credits.parts import fit_inline, in_parts, joined
 from walras_operator.decide.credits.quanta import time_at

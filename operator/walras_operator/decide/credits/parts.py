@@ -13,7 +13,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from walras_api.market import MOST_BALANCES, AccountReport, LedgerPart, LedgerReport
+from walras_api.market_status import MOST_BALANCES, AccountReport, LedgerPart, LedgerReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ import numpy as np
 
 from walras.mechanisms.karma.ledger import UNIT, Ledger, in_credits
 from walras_api.contract import MARKET_NAME
-from walras_api.market import CreditBalance, LedgerReport
+from walras_api.market_status import CreditBalance, LedgerReport
 from walras_operator.decide.conditions import Problem
 from walras_operator.decide.credits.parts import fit_inline, in_parts, joined
 from walras_service.times import rfc3339
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from walras.mechanisms.karma.record import SettledQuantum
     from walras_api.kinds import MarketSpec
-    from walras_api.market import LedgerPart
+    from walras_api.market_status import LedgerPart
     from walras_operator.decide.world import Carried, Document
 
 _TIME = "%Y-%m-%dT%H:%M:%SZ"

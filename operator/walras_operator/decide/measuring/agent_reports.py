@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from walras.speedup.diagnosis import UNCERTAIN, uncertainties
 from walras.speedup.profile import fit_profile
 from walras.speedup.rates import Progress, samples_of_progress
-from walras_api.node_allocation import MOST_CPUS, ProfilingStatus
-from walras_api.speedup_profile import MOST_SAMPLES
+from walras_api.node_allocation_status import MOST_CPUS, ProfilingStatus
+from walras_api.speedup_profile_status import MOST_SAMPLES
 from walras_operator.decide.conditions import Problem, clipped
 from walras_operator.decide.measuring.measurement_record import CountedProgress, StoredMeasurement
 from walras_operator.decide.measuring.requests import pod_and_node
@@ -25,8 +25,8 @@ from walras_operator.decide.numbers import figure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras_api.node_allocation import ProfilingSample
-    from walras_api.speedup_profile import OnlineRequest
+    from walras_api.node_allocation_status import ProfilingSample
+    from walras_api.speedup_profile_status import OnlineRequest
 
 LONGEST_SAMPLE = 1e6
 """Longest sample, in seconds."""

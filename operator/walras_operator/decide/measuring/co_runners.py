@@ -18,7 +18,7 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from walras_api.speedup_profile import MOST_CO_RUNNERS, CoRunnerProgress, MeasuredPenalty
+from walras_api.speedup_profile_status import MOST_CO_RUNNERS, CoRunnerProgress, MeasuredPenalty
 from walras_operator.decide.conditions import listed
 from walras_operator.decide.numbers import figure
 

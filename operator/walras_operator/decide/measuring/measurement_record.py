@@ -19,7 +19,7 @@ from walras.speedup.amdahls_law import speedup
 from walras.speedup.diagnosis import diagnose
 from walras.speedup.profile import fit_profile
 from walras.speedup.rates import RUNTIME_FINDINGS, Progress, rate_on_one_core, samples_of_progress
-from walras_api.speedup_profile import (
+from walras_api.speedup_profile_status import (
     MOST_COMPANY,
     MOST_MEASUREMENTS,
     FractionAt,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from walras.speedup.profile import Sample, SpeedupFit
-    from walras_api.speedup_profile import CoRunnerProgress, OnlineRequest
+    from walras_api.speedup_profile_status import CoRunnerProgress, OnlineRequest
     from walras_operator.decide.conditions import Problem
     from walras_operator.decide.world import Document
 

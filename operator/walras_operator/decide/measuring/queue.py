@@ -23,7 +23,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from walras_api.speedup_profile import MOST_MEASUREMENTS, OnlineRequest
+from walras_api.speedup_profile_status import MOST_MEASUREMENTS, OnlineRequest
 from walras_operator.decide.measuring.lessons import is_alone, lesson, was_measured_alone
 from walras_operator.decide.measuring.measurement_record import has_changed
 from walras_operator.decide.measuring.requests import build_request, expiry_of, request_name
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from walras_api.job_inputs import Name
     from walras_api.market import ProfilingPolicy
     from walras_api.node_allocation import NodeAllocation, ProfilingRequest
-    from walras_api.speedup_profile import OnlineCheck, OnlineFailure, OnlineMeasurement
+    from walras_api.speedup_profile_status import OnlineCheck, OnlineFailure, OnlineMeasurement
     from walras_operator.decide.measuring.co_runners import Company
     from walras_operator.decide.measuring.measurement_record import ProfileRecord
     from walras_operator.decide.measuring.subjects import Candidate, Subject

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 from walras_api.fields import MOST_INT32
 from walras_api.node_allocation import ProfilingRequest
-from walras_api.speedup_profile import MOST_SAMPLES
+from walras_api.speedup_profile_status import MOST_SAMPLES
 from walras_operator.decide.measuring.times import later
 
 if TYPE_CHECKING:
     from walras_api.job_inputs import Name
     from walras_api.market import ProfilingPolicy
-    from walras_api.speedup_profile import OnlineRequest, ProfileSampling
+    from walras_api.speedup_profile import ProfileSampling
+    from walras_api.speedup_profile_status import OnlineRequest
     from walras_operator.decide.measuring.subjects import Candidate
 
 MOVE_SECONDS = 1.5

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from walras_api.job_inputs import Name
     from walras_api.kinds import SpeedupProfile
-    from walras_api.speedup_profile import OnlineRequest
+    from walras_api.speedup_profile_status import OnlineRequest
     from walras_operator.decide.measuring.measurement_record import CountedProgress, ProfileRecord
     from walras_operator.decide.world import Document, World
 

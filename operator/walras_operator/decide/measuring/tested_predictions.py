@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from walras.speedup.amdahls_law import speedup
-from walras_api.speedup_profile import MOST_SCORED, ScoredPrediction
+from walras_api.speedup_profile_status import MOST_SCORED, ScoredPrediction
 from walras_operator.decide.measuring.co_runners import (
     ALONE,
     error_of,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Literal
 
-    from walras_api.speedup_profile import CoRunnerProgress, OnlineCheck, OnlineProfile
+    from walras_api.speedup_profile_status import CoRunnerProgress, OnlineCheck, OnlineProfile
     from walras_operator.decide.measuring.co_runners import Observation
 
 LEAST_ERROR = 0.001

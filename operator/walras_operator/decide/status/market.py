@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from walras_api.contract import MARKET_NAME
-from walras_api.market import (
+from walras_api.market_status import (
     MOST_NODES,
     MarketSize,
     MarketStatus,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from walras.market.plan import Plan
     from walras.market.snapshot import Snapshot
     from walras_api.kinds import Market, MarketSpec
-    from walras_api.market import LedgerReport, NodeGain, PredictionReport
+    from walras_api.market_status import LedgerReport, NodeGain, PredictionReport
     from walras_api.status import WaitingWorkloads
     from walras_operator.decide.pool_averages import NodePoolReports
     from walras_operator.decide.world import Document

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from walras.analysis.predictions import Prediction, score
 from walras_api.finish_predictions import came_true
-from walras_api.market import PredictionReport
+from walras_api.market_status import PredictionReport
 from walras_operator.decide.conditions import listed
 from walras_operator.decide.node_gains import came_true as gains_that_came
 from walras_operator.decide.numbers import figure
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from walras_api.job_inputs import Name
     from walras_api.kinds import MarketJob, SpeedupProfile
-    from walras_api.market import NodeGain
+    from walras_api.market_status import NodeGain
     from walras_operator.decide.job_outcomes import DeadlineResult
 
 OF_PROGRESS = ("Gain", "Penalty", "Speedup")

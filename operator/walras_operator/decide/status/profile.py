@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walras_api.job_inputs import ASSUMED_FRACTION, measured_online
-from walras_api.speedup_profile import (
-    MOST_RUN_TIMES,
+from walras_api.speedup_profile import MOST_RUN_TIMES
+from walras_api.speedup_profile_status import (
     FractionAt,
     ProfileFinding,
     SpeedupProfileStatus,
