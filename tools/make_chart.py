@@ -158,11 +158,14 @@ def page_text(text: str) -> str:
 
 
 def table() -> str:
-    """Return a Markdown table with one row for each value."""
+    """Return a Markdown table with a row for all values of the same description and default."""
     values, comments = read_values()
+    alike: dict[tuple[str, str], list[str]] = {}
+    for path, value in leaves((), values):
+        alike.setdefault((comments[path], json.dumps(value)), []).append(f"`{'.'.join(path)}`")
     rows = [
-        f"| `{'.'.join(path)}` | {comments[path].replace('|', BAR)} | `{json.dumps(value)}` |"
-        for path, value in leaves((), values)
+        f"| {', '.join(names)} | {comment.replace('|', BAR)} | `{default}` |"
+        for (comment, default), names in alike.items()
     ]
     return "\n".join(["| value | | default |", "|---|---|---|", *rows]) + "\n"
 
