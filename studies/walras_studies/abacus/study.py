@@ -123,9 +123,7 @@ def _few(rows: AbacusRows) -> Finding:
         f"{min(ours):.1f} to {max(ours):.1f}",
         most < 20,
         close,
-        reason=""
-        if close
-        else "the paper does not print its threshold",
+        reason="" if close else "the paper does not print its threshold",
     )
 
 

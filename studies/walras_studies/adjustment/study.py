@@ -114,9 +114,7 @@ def _beats_even(method: str, reason: str) -> Callable[[AdjustmentRows], Finding]
             f"{value:.3f} with errors of {noise:.0%}" for noise, value in least.items()
         )
         holds = min(least.values()) > 1
-        return Finding(
-            f"kind that gains least: {told}", holds, reason="" if holds else reason
-        )
+        return Finding(f"kind that gains least: {told}", holds, reason="" if holds else reason)
 
     return judge
 

@@ -160,9 +160,7 @@ def _prefer(rows: CooperRows) -> Finding:
         "; ".join(f"{world[0].upper()}: {text}" for world, (text, _) in parts.items()),
         any(least > 0.5 for _, least in parts.values()),
         large,
-        reason=""
-        if large
-        else "the partition forces each agent beside one of the other half",
+        reason="" if large else "the partition forces each agent beside one of the other half",
     )
 
 

@@ -336,9 +336,7 @@ STUDY = Study(
     missing=(
         (
             "5.1, fig. 6b",
-            (
-                "average latencies are the reciprocals of throughputs with one query, as in fig. 6d"
-            ),
+            ("average latencies are the reciprocals of throughputs with one query, as in fig. 6d"),
         ),
         ("5.1, fig. 6c", "tail latencies are those of Amazon S3, of which we have no model"),
     ),

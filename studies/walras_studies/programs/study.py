@@ -25,9 +25,7 @@ QUIET = 0.05
 LEAST_CORES = 8
 """Fewest cores on which Karp-Flatt's F is judged: on two, it is a single ratio of two times."""
 
-ELSEWHERE = (
-    "this machine has {cores} cores; `walras simulate programs` judges F on eight or more"
-)
+ELSEWHERE = "this machine has {cores} cores; `walras simulate programs` judges F on eight or more"
 """Reason why F is not judged on this machine."""
 
 SIMULATED_CORES = (2, 4, 8, 12, 16, 24, 48)
