@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +19,6 @@ from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from walras_agent.status import NodeStatus
 
@@ -117,7 +117,9 @@ def test_few_files_are_read_while_nothing_changes(version: Version, tmp_path: Pa
     of_memory = {setting for setting in kernel.reads if setting.controller == "memory"}
     assert len(of_memory) <= READS_OF_MEMORY * len(PODS)
     assert not LIMITS & {setting.file for setting in of_memory}
-    assert kernel.reads.total() <= (READS_OF_CPUS + READS_OF_MEMORY) * len(PODS)
+    of_the_node = [setting for setting in kernel.reads if setting.group == "/"]
+    of_pods = kernel.reads.total() - sum(kernel.reads[setting] for setting in of_the_node)
+    assert of_pods <= (READS_OF_CPUS + READS_OF_MEMORY) * len(PODS)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -157,6 +159,29 @@ def test_a_pod_that_outgrows_its_limit_by_little_gets_more_once_it_has_waited(
     assert node.step(PASS, undisturbed=True).is_enforced
     node.step(PASS, undisturbed=True)
     assert int(kernel.read(soft)) > held
+
+
+def test_first_limits_of_all_pods_are_one_durable_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[Path] = []
+    replace = Path.replace
+
+    def counted(path: Path, target: Path) -> Path:
+        saved.append(target)
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", counted)
+    node = Node(ModelKernel(2), tmp_path)
+    for pod in PODS:
+        node.start_pod(pod, memory=Memory(anonymous=50 * MIB))
+    node.plan("enforce", **dict.fromkeys(PODS, 100))
+    node.step()
+    saved.clear()
+    node.plan("enforce", 512 * MIB, **dict.fromkeys(PODS, 100))
+    written = {setting.group for setting, _ in node.step().writes}
+    assert written == {node.pod(pod) for pod in PODS}
+    assert len(saved) == 1
 
 
 class KernelMemory(CountingKernel):

@@ -291,10 +291,10 @@ class Fuzz:
     def break_the_disk(self) -> None:
         self.disk.fail(self.random.randrange(6), self.random.choice([errno.ENOSPC, errno.EIO]))
 
-    def step(self, seconds: float) -> NodeStatus | None:
+    def step(self, seconds: float, *, undisturbed: bool = False) -> NodeStatus | None:
         """Let the agent look once; None if its journal could not be written."""
         try:
-            status = self.node.step(seconds, **self.limits)
+            status = self.node.step(seconds, undisturbed=undisturbed, **self.limits)
         except JournalError:
             return None
         else:
@@ -420,6 +420,8 @@ def test_anything_may_happen_ten_thousand_times(
             fuzz.withdraw()
         fuzz.happen()
         status = fuzz.step(fuzz.random.choice([0.1, 1.0, 30.0]))
+        if fuzz.random.random() < 0.5:
+            status = fuzz.step(fuzz.random.choice([1.0, 10.0]), undisturbed=True)
         if status is None:
             continue
         fuzz.check(status)

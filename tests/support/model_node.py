@@ -103,9 +103,7 @@ class Node:
             rate = cpus.get(groups.uid, 0.0)
             self.kernel.use(groups.group, rate, waited if groups.uid in cpus else 0.0)
 
-    def step(
-        self, seconds: float = 1.0, *, undisturbed: bool = False, **limits: int
-    ) -> NodeStatus:
+    def step(self, seconds: float = 1.0, *, undisturbed: bool = False, **limits: int) -> NodeStatus:
         self.now += seconds
         self.kernel.elapse(seconds)
         return self.agent.step(self.now, limits, undisturbed=undisturbed)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from walras_agent.backoff import Backoff
 from walras_agent.journal import JournaledCgroups, OvertakenError
 from walras_agent.memory.demand import estimate
-from walras_agent.memory.limit_writes import take_step
+from walras_agent.memory.limit_writes import first_writes, take_step
 from walras_agent.memory.stats import MemoryLimits, read_sample, read_signs
 from walras_agent.observe import limited_groups
 from walras_agent.tree import CgroupError, CgroupFile, ReadOnce, is_gone
@@ -108,10 +108,12 @@ class MemoryEnforcer:
         refusals: dict[str, CgroupError] = {}
         writes: list[tuple[CgroupFile, str]] = []
         waiting = self._refused.waiting(now)
-        journaled = self._journaled()
-        self._forget_gone(journaled, {pod.uid for pod in pods})
+        self._forget_pods_but({pod.uid for pod in pods})
         for uid in self._rests.keys() - grants.keys():
             self._end_rest(uid)
+        journaled = self._journaled()
+        self._forget_settings_but(journaled)
+        self._record_first_steps(pods, grants, journaled, now)
         for pod in pods:
             grant = grants.get(pod.uid)
             cgroups = ReadOnce(JournaledCgroups(self.cgroups, self.journal))
@@ -231,6 +233,27 @@ class MemoryEnforcer:
         }
         self._demands[uid] = self._demands[uid].seen_again(rest.seen)
 
+    def _record_first_steps(
+        self,
+        pods: Iterable[ObservedPod],
+        grants: Mapping[str, int],
+        journaled: Mapping[str, object],
+        now: float,
+    ) -> None:
+        """Record the first writes of all pods at once, since each record is a durable write.
+
+        Each pod's own step looks again, and records what has become different.
+        """
+        writes: list[FileWrite] = []
+        for pod in pods:
+            grant, is_new = grants.get(pod.uid), pod.uid not in self._histories
+            if grant is not None and is_new and journaled.keys().isdisjoint(pod.groups):
+                cgroups = ReadOnce(self.cgroups)
+                with contextlib.suppress(CgroupError):  # it shows in the pod's own step
+                    originals = self._originals(cgroups, pod)
+                    writes += first_writes(cgroups, pod.group, grant, originals, now, self.pace)
+        self.journal.record(writes, self.cgroups)
+
     def _take_step(
         self, cgroups: ReadOnce, pod: ObservedPod, grant: int | None, now: float
     ) -> StepResult:
@@ -290,7 +313,11 @@ class MemoryEnforcer:
         return cgroups.read(setting) if kept is None else kept.text
 
     def _journaled(self) -> dict[str, list[CgroupFile]]:
-        """Return the memory files in the journal, by group, without those of deleted groups."""
+        """Return the memory files in the journal, by group, without those of deleted groups.
+
+        Pods at rest are there: what becomes of their groups shows when their signs are read.
+        """
+        resting = {group for rest in self._rests.values() for group in rest.pod.groups}
         journaled: dict[str, list[CgroupFile]] = {}
         gone: dict[tuple[str, int], bool] = {}
         for setting, kept in self.journal.originals.items():
@@ -298,20 +325,20 @@ class MemoryEnforcer:
                 continue
             group = setting.group, kept.identity
             if group not in gone:
-                gone[group] = is_gone(self.cgroups, *group)
+                gone[group] = setting.group not in resting and is_gone(self.cgroups, *group)
             if not gone[group]:
                 journaled.setdefault(setting.group, []).append(setting)
         return journaled
 
-    def _forget_gone(
-        self, journaled: Mapping[str, Collection[CgroupFile]], there: set[str]
-    ) -> None:
+    def _forget_pods_but(self, there: set[str]) -> None:
         for uid in self._rests.keys() - there:
             del self._rests[uid]
         for uid in self._histories.keys() - there:
             del self._histories[uid]
         for uid in self._demands.keys() - there:
             del self._demands[uid]
+
+    def _forget_settings_but(self, journaled: Mapping[str, Collection[CgroupFile]]) -> None:
         alive = {setting for settings in journaled.values() for setting in settings}
         originals = self.journal.originals
         self.journal.forget(

@@ -89,17 +89,33 @@ def take_step(
     Raises:
         CgroupError: The pod was deleted, or one of its files cannot be read.
     """
-    can_slow = cgroups.version == 1 or _release(release or os.uname().release) >= _THROTTLES_SAFELY
-    seen = PodMemory(pod, _samples(cgroups, pod, originals), originals, can_slow)
+    seen = _seen(cgroups, pod, originals, release)
     step = next_step(seen, grant, histories, now, pace)
     if step.writes:
         record([each for write in step.writes for each in _file_writes(cgroups, write)])
     recorder = RecordingCgroups(cgroups)
     refused = apply_writes(recorder, step.writes, record)
     if step.writes:
-        seen = PodMemory(pod, _samples(cgroups, pod, originals), originals, can_slow)
+        seen = _seen(cgroups, pod, originals, release)
     report = progress(seen, grant, step.histories, now, pace)
     return StepResult(report, step.histories, tuple(refused), tuple(recorder.writes))
+
+
+def first_writes(
+    cgroups: Cgroups,
+    pod: str,
+    grant: int,
+    originals: Mapping[str, MemoryLimits],
+    now: float,
+    pace: ReclaimPace | None = None,
+) -> list[FileWrite]:
+    """Return the writes that the first step of a pod would make now; arguments as of `take_step`.
+
+    Raises:
+        CgroupError: The pod was deleted, or one of its files cannot be read.
+    """
+    step = next_step(_seen(cgroups, pod, originals), grant, {}, now, pace)
+    return [each for write in step.writes for each in _file_writes(cgroups, write)]
 
 
 def apply_writes(
@@ -136,6 +152,13 @@ def apply_writes(
         except CgroupError as error:
             refused.append(error)
     return refused
+
+
+def _seen(
+    cgroups: Cgroups, pod: str, originals: Mapping[str, MemoryLimits], release: str | None = None
+) -> PodMemory:
+    can_slow = cgroups.version == 1 or _release(release or os.uname().release) >= _THROTTLES_SAFELY
+    return PodMemory(pod, _samples(cgroups, pod, originals), originals, can_slow)
 
 
 def _samples(cgroups: Cgroups, pod: str, groups: Iterable[str]) -> dict[str, MemorySample]:
