@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras.market.admission import divide_by_shares, leaves_of
-from walras.market.plan import MemoryOutcome
+from walras.market.plan import MemoryOutcome, Sentence
 from walras.mechanisms.karma.baselines import share_max_min, share_strictly
 from walras.mechanisms.karma.ledger import Ledger
 from walras.mechanisms.karma.quantum import allocate
@@ -51,7 +51,7 @@ class MemoryDivision(NamedTuple):
     """
 
     granted: tuple[int | None, ...]
-    reasons: tuple[str, ...]
+    reasons: tuple[Sentence | str, ...]
     users: tuple[MemoryOutcome, ...]
     ledger: Ledger | None
     quantum: SettledQuantum | None = None
@@ -219,23 +219,26 @@ def _to_jobs(demands: _Demands, held: Integers, size: int) -> Integers:
 
 def _per_job(
     jobs: Sequence[Job], demands: _Demands, granted: Integers
-) -> tuple[tuple[int | None, ...], tuple[str, ...]]:
+) -> tuple[tuple[int | None, ...], tuple[Sentence | str, ...]]:
     """Return every job's bytes, and the sentence that compares them with its demand."""
     held: list[int | None] = [None] * len(jobs)
-    reasons = [""] * len(jobs)
+    reasons: list[Sentence | str] = [""] * len(jobs)
     rows = (column.tolist() for column in (demands.job, granted, demands.bytes, demands.least))
     for number, amount, wanted, least in zip(*rows, strict=True):
-        job, held[number] = jobs[number], amount
-        if wanted - amount < PAGE:
-            reasons[number] = f"all {format_bytes(wanted)} that it can use"
-            continue
-        reasons[number] = (
-            f"{format_bytes(amount)} of the {format_bytes(wanted)} that it can use; "
-            f"{job.entitlement} has no more on {job.node}"
-        )
-        if amount < least:
-            reasons[number] += f"; short of its minimum of {format_bytes(least)}"
+        held[number] = amount
+        reasons[number] = Sentence(_explain, (jobs[number], amount, wanted, least))
     return tuple(held), tuple(reasons)
+
+
+def _explain(job: Job, amount: int, wanted: int, least: int) -> str:
+    """Return why a job has this amount of the bytes that it could use, or needs at least."""
+    if wanted - amount < PAGE:
+        return f"all {format_bytes(wanted)} that it can use"
+    reason = (
+        f"{format_bytes(amount)} of the {format_bytes(wanted)} that it can use; "
+        f"{job.entitlement} has no more on {job.node}"
+    )
+    return f"{reason}; short of its minimum of {format_bytes(least)}" if amount < least else reason
 
 
 def _outcomes(

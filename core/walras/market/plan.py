@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walras.market.snapshot import identity, title
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from walras.market.balances import Balance
     from walras.market.snapshot import JobKey
@@ -25,7 +25,58 @@ HUNDREDTH = 0.01
 """Cores that do not matter: requests are stated in thousandths, prices have errors."""
 
 
-class Grant(NamedTuple):
+class Sentence(NamedTuple):
+    """A text that is written whenever it is read; most explanations never are.
+
+    It equals each text with the same characters.
+
+    Attributes:
+        write: A pure function that returns the text.
+        about: Its arguments.
+    """
+
+    write: Callable[..., str]
+    about: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return self.write(*self.about)
+
+    def __repr__(self) -> str:
+        return repr(str(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sentence | str) and str(self) == str(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+class _Grant(NamedTuple):
+    """Cores and memory of one job in a plan, with explanations that may not be written yet."""
+
+    namespace: str
+    name: str
+    entitlement: str
+    node: str
+    bought: float
+    held: float
+    price: float
+    spend: float
+    speedup: float
+    reason: Sentence | str
+    pod: str = ""
+    sockets: tuple[int, ...] = ()
+    memory: int | None = None
+    memory_reason: Sentence | str = ""
+    fraction: float = 1.0
+    requested: float = 0.0
+    floor: float = 0.0
+
+
+class Grant(_Grant):
     """Cores and memory of one job in a plan.
 
     Attributes:
@@ -37,29 +88,22 @@ class Grant(NamedTuple):
         pod: Name of the job's pod; empty for a program on one machine.
         sockets: Sockets that the job runs on, from 0, where cores are sold by socket; else empty.
         memory: Bytes granted; None if the job takes no part in the market for memory.
-        memory_reason: Explanation of the memory, one sentence; empty if ``memory`` is None.
         fraction: Parallel fraction that the job bid with.
         requested: Cores that its pod requested; 0 if unknown.
         floor: Cores of them that it keeps whatever the market decides.
     """
 
-    namespace: str
-    name: str
-    entitlement: str
-    node: str
-    bought: float
-    held: float
-    price: float
-    spend: float
-    speedup: float
-    reason: str
-    pod: str = ""
-    sockets: tuple[int, ...] = ()
-    memory: int | None = None
-    memory_reason: str = ""
-    fraction: float = 1.0
-    requested: float = 0.0
-    floor: float = 0.0
+    __slots__ = ()
+
+    @property
+    def reason(self) -> str:
+        """Explanation of the cores, in one sentence to the job's user."""
+        return str(super().reason)
+
+    @property
+    def memory_reason(self) -> str:
+        """Explanation of the memory, one sentence; empty if ``memory`` is None."""
+        return str(super().memory_reason)
 
     @property
     def own_cores(self) -> int:

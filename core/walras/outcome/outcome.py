@@ -16,7 +16,7 @@ from walras.market.account import lending, repayment, taken_over
 from walras.market.admission import divide_by_shares, leaves_of
 from walras.market.balances import Balance, whole_rates
 from walras.market.budgets import repays_debts
-from walras.market.plan import Grant, NodeOutcome, Plan, Shortfall, UserOutcome
+from walras.market.plan import Grant, NodeOutcome, Plan, Sentence, Shortfall, UserOutcome
 from walras.market.snapshot import identity
 from walras.mechanisms.amdahl import metrics
 from walras.outcome.reasons import Terms, explain, explain_bid, explain_node_limit
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from walras.division.pricing import PricingResult
     from walras.division.sale import Sale
     from walras.market.plan import BidOutcome
-    from walras.market.snapshot import Policy, Snapshot
+    from walras.market.snapshot import Job, Policy, Snapshot
     from walras.numerics.arrays import Bools, Floats, Integers
     from walras.placement.colocation import Placed
 
@@ -135,8 +135,8 @@ def _grants(
         _rows(
             market.budgets[market.user],
             divided.within_bounds,
-            divided.without_hysteresis,
             sale.units.of_jobs(sale.bounds_of_units.kept),
+            divided.without_hysteresis,
         ),
         sale.units.sockets_of_jobs(),
         memory.granted,
@@ -145,37 +145,83 @@ def _grants(
     )
     grants = []
     for job, amounts, terms, sockets, granted, memory_reason in rows:
-        cores, price, spend, has, speedup = amounts
-        budget, quota, target, kept = terms
-        grant = Grant(
-            namespace=job.namespace,
-            name=job.name,
-            entitlement=job.entitlement,
-            node=job.node,
-            bought=cores,
-            held=has,
-            price=price,
-            spend=spend,
-            speedup=speedup,
-            reason="",
-            pod=job.pod,
-            sockets=sockets,
-            memory=granted,
-            memory_reason=memory_reason,
-            fraction=job.fraction,
-            requested=job.requested,
-            floor=min(kept, job.floor),
-        )
-        decided = Terms(budget, quota, kept, target, policy.hysteresis)
-        bid = bid_of.get((job.namespace, job.name))
-        reasons = (
-            explain_node_limit(grant, limits[job.entitlement]),
-            explain(grant, job, decided, policy.cores),
-            placed.losses.get(identity(job)),
-            None if bid is None else explain_bid(bid),
-        )
-        grants.append(grant._replace(reason="; ".join(filter(None, reasons)), spend=spend))
+        limit, loss = limits[job.entitlement], placed.losses.get(identity(job))
+        bid = bid_of.get((job.namespace, job.name)) if bid_of else None
+        why = Sentence(_reason, (job, amounts, terms, limit, loss, bid, policy))
+        grants.append(_grant(job, amounts, terms[2], why, sockets, granted, memory_reason))
     return tuple(grants)
+
+
+def _grant(
+    job: Job,
+    amounts: tuple[float, float, float, float, float],
+    kept: float,
+    reason: Sentence | str = "",
+    sockets: tuple[int, ...] = (),
+    memory: int | None = None,
+    memory_reason: Sentence | str = "",
+) -> Grant:
+    """Return the grant of a job; arguments by position, as their names cost as much as the grant.
+
+    Args:
+        job: The job.
+        amounts: Cores that it buys, their price, what it spends, cores that it holds, and speedup.
+        kept: Cores that it keeps whatever the market decides.
+        reason: Explanation of the cores.
+        sockets: Sockets that it runs on.
+        memory: Bytes granted.
+        memory_reason: Explanation of the memory.
+    """
+    cores, price, spend, held, speedup = amounts
+    return Grant(
+        job.namespace,
+        job.name,
+        job.entitlement,
+        job.node,
+        cores,
+        held,
+        price,
+        spend,
+        speedup,
+        reason,
+        job.pod,
+        sockets,
+        memory,
+        memory_reason,
+        job.fraction,
+        job.requested,
+        min(kept, job.floor),
+    )
+
+
+def _reason(
+    job: Job,
+    amounts: tuple[float, float, float, float, float],
+    terms: tuple[float, float, float, float],
+    limit: int | None,
+    loss: str | None,
+    bid: BidOutcome | None,
+    policy: Policy,
+) -> str:
+    """Return the reason of a grant.
+
+    Args:
+        job: The job.
+        amounts: As for `_grant`.
+        terms: Budget, quota, cores kept and target, as `Terms` has them.
+        limit: Nodes that its user may bid on at once; None for all.
+        loss: What it is expected to lose beside others, in words; None if that is not known.
+        bid: Outcome of its bid, if there are auctions.
+        policy: Mechanisms.
+    """
+    grant = _grant(job, amounts, terms[2])
+    reasons = (
+        explain_node_limit(grant, limit),
+        explain(grant, job, Terms(*terms, policy.hysteresis), policy.cores),
+        loss,
+        None if bid is None else explain_bid(bid),
+    )
+    return "; ".join(filter(None, reasons))
 
 
 def _rows(*columns: Floats | Integers | Bools) -> Iterator[tuple[Any, ...]]:
