@@ -349,3 +349,12 @@ def test_exclusive_jobs_are_never_exchanged() -> None:
         replace(cluster(*COPIES, alone, nodes=3), penalties=SAME), Policy(colocation="Greedy")
     )
     assert frozenset({"x"}) in pairs(plan)
+
+
+def test_losses_are_predicted_once_for_the_same_measurements() -> None:
+    """Also of programs whose bandwidth is not known."""
+    jobs, known = [waiting("once"), waiting("more", bandwidth=0.5)], {("once", "more"): 0.25}
+    before = colocation._believed.cache_info().misses
+    for _ in range(3):
+        expected_losses(jobs, known)
+    assert colocation._believed.cache_info().misses == before + 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import nan  # always the same object, by which the cache knows it
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -135,14 +136,14 @@ def expected_losses(jobs: Sequence[Job], penalties: Penalties) -> Beliefs:
     """
     bandwidths: dict[str, float] = {}
     for job in jobs:
-        drawn = float("nan") if job.bandwidth is None else job.bandwidth
+        drawn = nan if job.bandwidth is None else job.bandwidth
         bandwidths.setdefault(job.program, drawn)
     kinds = bandwidths.keys() | {program for pair in penalties for program in pair}
     if len(kinds) > MAX_PROGRAMS:
         kinds = set(bandwidths)
     measured = sorted(each for each in penalties.items() if kinds.issuperset(each[0]))
     ordered = sorted(kinds)
-    drawn_by = tuple(bandwidths.get(program, float("nan")) for program in ordered)
+    drawn_by = tuple(bandwidths.get(program, nan) for program in ordered)
     full = _believed(tuple(ordered), drawn_by, tuple(measured))
     number = {program: index for index, program in enumerate(ordered)}
     of = np.array([number[job.program] for job in jobs], np.int64)
