@@ -6,7 +6,7 @@ Market's reserve and the requests of all other pods.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, NamedTuple
 from walras.market import snapshot as core
 from walras.market.admission import AccessPolicy
 from walras.market.snapshot import PlacementConstraints, PoolPrices
+from walras_api.assembly_notes import notes_on_jobs, notes_on_pods
 from walras_api.job_inputs import (
-    ASSUMED_FRACTION,
     Name,
     Speedup,
     bandwidth_of,
     bid_of,
     measured_penalties,
-    memory_of,
     profile_of,
     shows_penalties,
     speedup_of,
     was_seen_alone,
 )
+from walras_api.jobs_of_pods import jobs_of_pods
 from walras_api.kept import Kept
 from walras_api.kinds import MarketJob, MarketSpec
 from walras_api.market import CoreCreditsPolicy
+from walras_api.placings import with_placings
 from walras_api.selection import Selection, select
 from walras_api.supply import (
-    MOST_CORES,
     Taken,
     cores_per_cpu,
     for_sale,
@@ -40,29 +40,16 @@ from walras_api.supply import (
     taken_by,
     why_closed,
 )
-from walras_api.waiting import (
-    EligibleNodes,
-    node_of,
-    placement_blocker,
-    room_of,
-    waiting_method,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from walras.market.snapshot import Job
-    from walras.market.snapshot import Node as Supply
     from walras_api.cluster import Namespace, NodeObject, Pod, Workload
-    from walras_api.kinds import CoresPolicy, EntitlementObject, SpeedupProfile
+    from walras_api.kinds import EntitlementObject, SpeedupProfile
     from walras_api.market_job import MarketJobSpec
     from walras_api.model import Metadata
     from walras_api.selection import Controllers
     from walras_api.supply import ProcessorCounts
-
-
-MOST_NAMED = 8
-"""Number of objects that a note names; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,19 +123,26 @@ def assemble(
     refused = known.refused()
     outside = frozenset({*without, *refused})
     taken = kept.of("", _taken_outside, selection, outside, objects.pods)
-    nodes = _nodes(objects, taken, frozen, notes, kept)
-    rules = objects.rules.cores
-    units = {
-        node.name: float(cores_per_cpu(rules, objects.topologies.get(node.name))) for node in nodes
-    }
-    of_pods = kept.part("jobs of pods")
+    nodes, units = _nodes(objects, taken, frozen, notes, kept)
     jobs, absent = kept.of(
-        "", _jobs, selection, known.jobs, objects.pods, units, objects.demands, rules, of_pods
+        "",
+        jobs_of_pods,
+        selection,
+        known.jobs,
+        objects.pods,
+        units,
+        objects.demands,
+        objects.rules.cores,
+        kept.part("jobs of pods"),
     )
     if any(not job.node for job in jobs):
-        nodes, jobs = _with_placings(objects, selection, nodes, jobs)
-    notes += _notes_on_pods(objects, selection, absent)
-    notes += _notes_on_jobs(known, {id(job): _key(job) for job in selection.job.values()}.values())
+        now = {_key(job): job for job in objects.jobs}
+        owners = {number: now[_key(job)] for number, job in selection.job.items()}
+        nodes, jobs = with_placings(objects.pods, owners, objects.nodes, nodes, jobs)
+    notes += notes_on_pods(objects.pods, selection, absent)
+    notes += notes_on_jobs(
+        known.speedups, {id(job): _key(job) for job in selection.job.values()}.values()
+    )
     return Assembled(
         core.Snapshot(
             known.entitlements,
@@ -237,21 +231,24 @@ def _nodes(
     frozen: Collection[str],
     notes: list[str],
     kept: Kept,
-) -> list[core.Node]:
-    """Return the nodes that are open, with the resources that they sell."""
-    nodes = []
+) -> tuple[list[core.Node], dict[str, float]]:
+    """Return what open nodes sell, and the units of the market in a CPU of each, by its name."""
+    nodes: list[core.Node] = []
+    units: dict[str, float] = {}
     for node in objects.nodes:
         name = node.metadata.name
         why = None if name in frozen else why_closed(node)
         if why is None:
             cpus, memory = taken.cpus.get(name, Decimal(0)), taken.memory.get(name, 0)
             topology = objects.topologies.get(name)
-            supply, told = kept.of(name, _supply, node, cpus, memory, topology, objects.rules)
+            supply, units[name], told = kept.of(
+                name, _supply, node, cpus, memory, topology, objects.rules
+            )
             nodes.append(supply)
             notes += told
         else:
             notes.append(f"Node {name}: {why}; it sells nothing")
-    return nodes
+    return nodes, units
 
 
 def _supply(
@@ -260,128 +257,16 @@ def _supply(
     memory: int,
     topology: ProcessorCounts | None,
     rules: MarketSpec,
-) -> tuple[core.Node, list[str]]:
-    """Return what a node sells beside pods that request CPUs and bytes, with notes on it."""
+) -> tuple[core.Node, float, list[str]]:
+    """Return what a node sells beside pods that request CPUs and bytes, with notes on it.
+
+    Between them are the units of the market in a CPU of it.
+    """
     notes: list[str] = []
     name, pool = node.metadata.name, pool_of(node, rules.node_pools.pool_labels)
     taken = Taken({name: cpus}, {name: memory})
-    return for_sale(node, taken, rules.cores, topology, notes, pool), notes
-
-
-def _jobs(
-    selection: Selection,
-    patterns: Mapping[Name, core.Job],
-    pods: Sequence[Pod],
-    units: Mapping[str, float],
-    demands: Mapping[str, int],
-    rules: CoresPolicy,
-    kept: Kept,
-) -> tuple[tuple[core.Job, ...], Mapping[int, str]]:
-    """Return the jobs of the market, and why pods take no part, by position.
-
-    Args:
-        selection: MarketJob of each pod.
-        patterns: MarketJobs that take part, each as a job without a pod, by namespace and name.
-        pods: Pods of the cluster.
-        units: Units of the market in a CPU of each node that sells cores, by name.
-        demands: Bytes of memory that pods could use, as agents have reported, by UID.
-        rules: Rules for cores.
-        kept: Jobs of pods as they were the last time.
-    """
-    kept.next()
-    jobs: list[core.Job] = []
-    absent: dict[int, str] = {}
-    for number, resource in selection.job.items():
-        pattern = patterns.get(_key(resource))
-        if pattern is None:
-            continue
-        pod = pods[number]
-        uid, unit = pod.metadata.uid, units.get(node_of(pod) or "")
-        job, why = kept.of(uid, _job_of_pod, pattern, resource, pod, unit, demands.get(uid), rules)
-        if job is None:
-            absent[number] = why
-        else:
-            jobs.append(job)
-    return tuple(jobs), absent
-
-
-def _job_of_pod(
-    pattern: core.Job,
-    resource: MarketJob,
-    pod: Pod,
-    unit: float | None,
-    measured: int | None,
-    rules: CoresPolicy,
-) -> tuple[core.Job | None, str]:
-    """Return a pod as a job of the market, or why it takes no part.
-
-    Args:
-        pattern: The pod's job, without a pod.
-        resource: The same, without a status.
-        pod: The pod.
-        unit: Units of the market in a CPU of the pod's node; None if that sells nothing.
-        measured: Bytes of memory that the pod could use, as its agent has reported.
-        rules: Rules for cores.
-    """
-    node, why = _place(pod, sells=unit is not None)
-    if why:
-        return None, why
-    memory = memory_of(resource, pod.memory_requested, measured)
-    requested, floor = _cores_requested(rules, pod, unit or 0.0)
-    return _as_pod(pattern, node, pod.metadata.name, memory, requested, floor), ""
-
-
-def _cores_requested(rules: CoresPolicy, pod: Pod, unit: float) -> tuple[float, float]:
-    """Return the cores that a pod requested on its node, and those of them that it keeps.
-
-    It keeps none before its kubelet has admitted it: any user can create a pod with a ``nodeName``
-    and requests beyond the node's size.
-
-    Args:
-        rules: Rules for cores.
-        pod: The pod.
-        unit: Units of the market in a CPU of its node; 0 while it has no node.
-    """
-    if not unit or not pod.admitted or not pod.cpus_requested:
-        return 0.0, 0.0
-    requested = min(float(pod.cpus_requested) * unit, float(MOST_CORES))
-    keeps = rules.floor == "Requests" or (rules.floor == "Guaranteed" and pod.is_guaranteed)
-    return requested, requested if keeps else 0.0
-
-
-def _as_pod(
-    job: core.Job,
-    node: str,
-    pod: str,
-    memory: core.MemoryDemand | None,
-    requested: float,
-    floor: float,
-) -> core.Job:
-    """Return a copy of a job for one of its pods; five times as fast as dataclasses.replace."""
-    return core.Job(
-        job.namespace,
-        job.name,
-        job.entitlement,
-        node,
-        job.fraction,
-        job.work,
-        job.min_cores,
-        job.max_cores,
-        job.namespace_labels,
-        pod,
-        memory,
-        job.bid,
-        job.program,
-        job.bandwidth,
-        job.placement,
-        job.measured_beside,
-        requested,
-        floor,
-        job.whole_cores,
-        job.deadline,
-        job.observed,
-        job.seen_alone,
-    )
+    sold = for_sale(node, taken, rules.cores, topology, notes, pool)
+    return sold, float(cores_per_cpu(rules.cores, topology)), notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +293,7 @@ class _Known:
     ) -> _Known:
         profiles = {_key(each): each for each in objects.profiles}
         labels = {each.metadata.name: each.metadata.labels for each in objects.namespaces}
-        found = {
+        patterns = {
             key: kept.of(
                 job.metadata.uid,
                 _pattern,
@@ -422,8 +307,8 @@ class _Known:
         }
         entitlements = tuple(map(entitlement_of, objects.entitlements))
         return cls(
-            {key: speedup for key, (speedup, _) in found.items()},
-            {key: job for key, (_, job) in found.items()},
+            {key: speedup for key, (speedup, _) in patterns.items()},
+            {key: job for key, (_, job) in patterns.items()},
             entitlements,
             AccessPolicy(entitlements),
         )
@@ -485,64 +370,6 @@ def _key(resource: MarketJob | SpeedupProfile | Pod) -> Name:
     return resource.metadata.namespace, resource.metadata.name
 
 
-def _notes_on_pods(
-    objects: Objects, selection: Selection, absent: Mapping[int, str]
-) -> Iterable[str]:
-    for number, jobs in selection.contested.items():
-        names = " and ".join(job.metadata.name for job in jobs[:MOST_NAMED])
-        yield (
-            f"Pod {_title(objects.pods[number])}: is selected by MarketJobs {names}; "
-            f"{jobs[0].metadata.name} has it, correct the selectors"
-        )
-    for number, why in absent.items():
-        yield f"Pod {_title(objects.pods[number])}: {why}"
-
-
-def _notes_on_jobs(known: _Known, with_pods: Iterable[Name]) -> Iterable[str]:
-    present = set(with_pods)
-    titles = {key: "/".join(key) for key in known.jobs}
-    absent = [title for key, title in titles.items() if key not in present]
-    assumed = [
-        title
-        for key, title in titles.items()
-        if key in present and known.speedups[key].source == "Assumed"
-    ]
-    refused = [title for key, title in titles.items() if known.speedups[key].refused]
-    if absent:
-        yield f"{_listed('MarketJob', absent)}: no pods of it are there"
-    if refused:
-        yield (
-            f"{_listed('MarketJob', refused)}: F is too uncertain by the measurements in the "
-            f"profile, which are not used; profile the program anew"
-        )
-    if assumed:
-        yield (
-            f"{_listed('MarketJob', assumed)}: speedup is not known; a parallel fraction of "
-            f"{ASSUMED_FRACTION} is assumed, give parallelFraction or a profile"
-        )
-
-
-def _listed(kind: str, titles: Sequence[str]) -> str:
-    shown = ", ".join(titles[:MOST_NAMED])
-    more = f" and {len(titles) - MOST_NAMED} more" if len(titles) > MOST_NAMED else ""
-    return f"{kind}{'s' * (len(titles) > 1)} {shown}{more}"
-
-
-def _place(pod: Pod, *, sells: bool) -> tuple[str, str]:
-    """Return a pod's node, empty if it is pending, and why it takes no part, empty if it does.
-
-    Args:
-        pod: The pod.
-        sells: Whether its node sells cores.
-    """
-    if waiting_method(pod) is not None:
-        return "", placement_blocker(pod)
-    node = node_of(pod)
-    if node is None:
-        return "", "is not scheduled yet"
-    return node, "" if sells else f"runs on {node}, which sells nothing"
-
-
 def _penalties(profiles: Iterable[SpeedupProfile]) -> dict[tuple[str, str], float]:
     """Return the penalties of programs beside others, from profiles' specs, else from statuses."""
     penalties = {}
@@ -556,66 +383,8 @@ def _penalties(profiles: Iterable[SpeedupProfile]) -> dict[tuple[str, str], floa
     return penalties
 
 
-def _title(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
-
-
 def placing_of(resource: MarketJob) -> PlacementConstraints:
     """Return a job's requirements on the jobs beside it."""
     asked, own = resource.spec.colocation, resource.metadata.namespace
     avoids = frozenset((each.namespace or own, each.name or "") for each in asked.avoid)
     return PlacementConstraints(exclusive=not asked.participate, avoids=avoids)
-
-
-def _with_placings(
-    objects: Objects, selection: Selection, supplies: Sequence[Supply], jobs: Sequence[Job]
-) -> tuple[list[Supply], tuple[Job, ...]]:
-    """Return nodes with their free resources, and pending jobs with their placement constraints.
-
-    Args:
-        objects: Objects of the cluster.
-        selection: MarketJob of each pod.
-        supplies: Nodes that take part in the market.
-        jobs: Jobs that take part in the market, one for each pod.
-    """
-    names = {each.name for each in supplies}
-    open_ = [node for node in objects.nodes if node.metadata.name in names]
-    room, eligible = room_of(open_, objects.pods), EligibleNodes(open_)
-    now = {_key(job): job for job in objects.jobs}
-    mine = {
-        _key(objects.pods[number]): (objects.pods[number], now[_key(job)])
-        for number, job in selection.job.items()
-    }
-
-    def placed(job: Job) -> Job:
-        pod, resource = mine[job.namespace, job.pod]
-        node, partner = _announced_placement(pod, resource)
-        placement = replace(
-            job.placement,
-            requests=pod.effective_requests,
-            nodes=eligible.of(pod),
-            partner_node=node,
-            partner=partner,
-        )
-        return replace(job, placement=placement)
-
-    return (
-        [replace(each, room=room[each.name]) for each in supplies],
-        tuple(job if job.node else placed(job) for job in jobs),
-    )
-
-
-def _announced_placement(pod: Pod, resource: MarketJob) -> tuple[str, str]:
-    """Return the node and the partner's title that a waiting pod's job reports for it; else empty.
-
-    The operator reports a placement before it carries it out, so the report survives an operator
-    that ends in between. Nobody else may write it, unlike annotations of pods, by which a tenant
-    could lure pods of others to a node.
-    """
-    reported = (resource.status or {}).get("pods")
-    for each in reported if isinstance(reported, list) else ():
-        if isinstance(each, dict) and each.get("podUID") == pod.metadata.uid:
-            colocation = each.get("colocation")
-            partner = colocation.get("partner") if isinstance(colocation, dict) else None
-            return str(each.get("node") or ""), str(partner or "")
-    return "", ""

@@ -14,9 +14,10 @@ from counted_calls import calls_of
 from walras.clearing import clear
 from walras.market.snapshot import Bid, Job, MemoryDemand, Policy
 from walras_api.api_object import quantity
-from walras_api.assembly import Assembled, Objects, _as_pod, assemble, policy_of
+from walras_api.assembly import Assembled, Objects, assemble, policy_of
 from walras_api.cluster import Namespace, NodeObject, Pod
 from walras_api.job_inputs import ASSUMED_FRACTION, speedup_of
+from walras_api.jobs_of_pods import as_pod
 from walras_api.kinds import EntitlementObject, Market, MarketJob, MarketSpec, SpeedupProfile
 from walras_api.parse import ResourceError, parse_object
 from walras_api.selection import MOST_KEPT, Overlap, select
@@ -554,6 +555,6 @@ def test_the_job_of_a_pod_has_all_fields_of_its_marketjob() -> None:
     """The copy is made field by field, for speed: a new field must not be left at its default."""
     values: dict[str, Any] = {each.name: object() for each in fields(Job)}
     job, memory = Job(**values), MemoryDemand(1, 2)
-    assert _as_pod(job, "n1", "p-0", memory, 2.0, 1.0) == replace(
+    assert as_pod(job, "n1", "p-0", memory, 2.0, 1.0) == replace(
         job, node="n1", pod="p-0", memory=memory, requested=2.0, floor=1.0
     )

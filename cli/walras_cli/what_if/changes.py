@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walras_api import cluster, kinds
-from walras_api.assembly import MOST_NAMED, Objects
+from walras_api.assembly_notes import MOST_NAMED
 from walras_api.contract import MARKET_NAME
 from walras_api.market_job import TargetRef
 from walras_cli.what_if.documents import Documents, documents_from, documents_of
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from walras.market.snapshot import Snapshot
+    from walras_api.assembly import Objects
     from walras_api.kinds import AnyResource, MarketSpec
     from walras_cli.cluster.connection import Cluster
     from walras_cli.cluster.options import Target

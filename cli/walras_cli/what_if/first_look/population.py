@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from walras_api.assembly import MOST_NAMED
+from walras_api.assembly_notes import MOST_NAMED
 from walras_api.market import CoresPolicy
 from walras_api.supply import MILLI, for_sale, taken_by, why_closed
 from walras_cli.what_if.first_look.queues import Queues

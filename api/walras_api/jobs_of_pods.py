@@ -1,0 +1,174 @@
+"""The jobs of the market, one for each pod of a MarketJob that takes part."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from walras.market import snapshot as core
+from walras_api.job_inputs import memory_of
+from walras_api.supply import MOST_CORES
+from walras_api.waiting import node_of, placement_blocker, waiting_method
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from walras_api.cluster import Pod
+    from walras_api.job_inputs import Name
+    from walras_api.kept import Kept
+    from walras_api.kinds import CoresPolicy, MarketJob
+    from walras_api.selection import Selection
+
+
+def jobs_of_pods(
+    selection: Selection,
+    patterns: Mapping[Name, core.Job],
+    pods: Sequence[Pod],
+    units: Mapping[str, float],
+    demands: Mapping[str, int],
+    rules: CoresPolicy,
+    kept: Kept,
+) -> tuple[tuple[core.Job, ...], Mapping[int, str]]:
+    """Return the jobs of the market, and why pods take no part, by position.
+
+    Args:
+        selection: MarketJob of each pod.
+        patterns: MarketJobs that take part, each as a job without a pod, by namespace and name.
+        pods: Pods of the cluster.
+        units: Units of the market in a CPU of each node that sells cores, by name.
+        demands: Bytes of memory that pods could use, as agents have reported, by UID.
+        rules: Rules for cores.
+        kept: Jobs of the pods of each MarketJob as they were the last time.
+    """
+    kept.next()
+    owners = {id(resource): resource for resource in selection.job.values()}
+    numbers_of: defaultdict[int, list[int]] = defaultdict(list)
+    for number, resource in selection.job.items():
+        numbers_of[id(resource)].append(number)
+    jobs: dict[int, core.Job] = {}
+    absent: dict[int, str] = {}
+    for each, numbers in numbers_of.items():
+        resource = owners[each].metadata
+        pattern = patterns.get((resource.namespace, resource.name))
+        if pattern is None:
+            continue
+        mine = [pods[number] for number in numbers]
+        unit = [units.get(node_of(pod) or "") for pod in mine]
+        measured = [demands.get(pod.metadata.uid) for pod in mine]
+        made = kept.of(resource.uid, _of_one, pattern, owners[each], mine, unit, measured, rules)
+        for number, (job, why) in zip(numbers, made, strict=True):
+            if job is None:
+                absent[number] = why
+            else:
+                jobs[number] = job
+    ordered = tuple(jobs[number] for number in selection.job if number in jobs)
+    return ordered, {number: absent[number] for number in sorted(absent)}
+
+
+def _of_one(
+    pattern: core.Job,
+    resource: MarketJob,
+    pods: Sequence[Pod],
+    units: Sequence[float | None],
+    measured: Sequence[int | None],
+    rules: CoresPolicy,
+) -> list[tuple[core.Job | None, str]]:
+    """Return each pod of one MarketJob as a job of the market, or why it takes no part."""
+    return [
+        _job_of_pod(pattern, resource, pod, unit, bytes_, rules)
+        for pod, unit, bytes_ in zip(pods, units, measured, strict=True)
+    ]
+
+
+def _job_of_pod(
+    pattern: core.Job,
+    resource: MarketJob,
+    pod: Pod,
+    unit: float | None,
+    measured: int | None,
+    rules: CoresPolicy,
+) -> tuple[core.Job | None, str]:
+    """Return a pod as a job of the market, or why it takes no part.
+
+    Args:
+        pattern: The pod's job, without a pod.
+        resource: The same, without a status.
+        pod: The pod.
+        unit: Units of the market in a CPU of the pod's node; None if that sells nothing.
+        measured: Bytes of memory that the pod could use, as its agent has reported.
+        rules: Rules for cores.
+    """
+    node, why = _place(pod, sells=unit is not None)
+    if why:
+        return None, why
+    memory = memory_of(resource, pod.memory_requested, measured)
+    requested, floor = _cores_requested(rules, pod, unit or 0.0)
+    return as_pod(pattern, node, pod.metadata.name, memory, requested, floor), ""
+
+
+def _cores_requested(rules: CoresPolicy, pod: Pod, unit: float) -> tuple[float, float]:
+    """Return the cores that a pod requested on its node, and those of them that it keeps.
+
+    It keeps none before its kubelet has admitted it: any user can create a pod with a ``nodeName``
+    and requests beyond the node's size.
+
+    Args:
+        rules: Rules for cores.
+        pod: The pod.
+        unit: Units of the market in a CPU of its node; 0 while it has no node.
+    """
+    if not unit or not pod.admitted or not pod.cpus_requested:
+        return 0.0, 0.0
+    requested = min(float(pod.cpus_requested) * unit, float(MOST_CORES))
+    keeps = rules.floor == "Requests" or (rules.floor == "Guaranteed" and pod.is_guaranteed)
+    return requested, requested if keeps else 0.0
+
+
+def as_pod(
+    job: core.Job,
+    node: str,
+    pod: str,
+    memory: core.MemoryDemand | None,
+    requested: float,
+    floor: float,
+) -> core.Job:
+    """Return a copy of a job for one of its pods; five times as fast as dataclasses.replace."""
+    return core.Job(
+        job.namespace,
+        job.name,
+        job.entitlement,
+        node,
+        job.fraction,
+        job.work,
+        job.min_cores,
+        job.max_cores,
+        job.namespace_labels,
+        pod,
+        memory,
+        job.bid,
+        job.program,
+        job.bandwidth,
+        job.placement,
+        job.measured_beside,
+        requested,
+        floor,
+        job.whole_cores,
+        job.deadline,
+        job.observed,
+        job.seen_alone,
+    )
+
+
+def _place(pod: Pod, *, sells: bool) -> tuple[str, str]:
+    """Return a pod's node, empty if it is pending, and why it takes no part, empty if it does.
+
+    Args:
+        pod: The pod.
+        sells: Whether its node sells cores.
+    """
+    if waiting_method(pod) is not None:
+        return "", placement_blocker(pod)
+    node = node_of(pod)
+    if node is None:
+        return "", "is not scheduled yet"
+    return node, "" if sells else f"runs on {node}, which sells nothing"
