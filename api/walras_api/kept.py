@@ -2,9 +2,9 @@
 
 **The rule.** A result is used again if every input is the same as when it was computed: the same
 object, a list or tuple of the same objects in the same order, or an equal number, text, set,
-mapping or snapshot. Otherwise it is computed. So the functions must be pure, with all that they
-depend on among their inputs, and nobody may change an input or a result in place, which holds for
-parsed objects and for the values of a decision.
+mapping, speedup or snapshot. Otherwise it is computed. So the functions must be pure, with all
+that they depend on among their inputs, and nobody may change an input or a result in place, which
+holds for parsed objects and for the values of a decision.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from walras.market.snapshot import Policy, Snapshot
+from walras_api.job_inputs import Speedup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 Inputs = TypeVarTuple("Inputs")
 T = TypeVar("T")
 
-_COMPARED = frozenset({str, int, float, bool, Decimal, frozenset, dict, Policy, Snapshot})
+_COMPARED = frozenset({str, int, float, bool, Decimal, frozenset, dict, Speedup, Policy, Snapshot})
 
 
 class Kept:
@@ -53,13 +54,13 @@ class Kept:
             inputs: All that its result depends on.
         """
         key = function, name
-        found = self._last.get(key)
-        if found is None or not (
-            all(map(is_, found[0], inputs)) or all(map(_same, found[0], inputs))
+        known = self._last.get(key)
+        if known is None or not (
+            all(map(is_, known[0], inputs)) or all(map(_same, known[0], inputs))
         ):
-            found = inputs, function(*inputs)
-        self._now[key] = found
-        result: T = found[1]
+            known = inputs, function(*inputs)
+        self._now[key] = known
+        result: T = known[1]
         return result
 
 
@@ -68,6 +69,8 @@ def _same(one: object, other: object) -> bool:
         return True
     if type(one) is not type(other):
         return False
+    if type(one) in _COMPARED:
+        return one == other
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(is_, one, other))
-    return type(one) in _COMPARED and one == other
+    return False

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from walras.market.plan import Grant
+from walras.market.plan import Grant, Sentence
 from walras.market.snapshot import CoreMechanism, Deadline, Job
 from walras.outcome.reasons import Terms, explain
 
@@ -190,3 +190,21 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_reason_names_what_happened(case: Case) -> None:
     assert case.reason() == case.expected
+
+
+def test_a_sentence_is_written_only_when_it_is_read() -> None:
+    calls: list[int] = []
+
+    def write(number: int) -> str:
+        calls.append(number)
+        return f"{number} cores"
+
+    grant = Grant("a", "train", "vision", "n", 1, 1, 1, 1, 1, Sentence(write, (3,)))
+    renamed = grant._replace(name="serve")
+    assert not calls
+    assert grant.reason == renamed.reason == "3 cores"
+    assert calls == [3, 3]
+    assert grant == grant._replace(reason="3 cores")
+    assert grant != grant._replace(reason="4 cores")
+    assert "reason='3 cores'" in repr(grant)
+    assert hash(grant) == hash(grant._replace(reason="3 cores"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from walras.market.snapshot import Entitlement, Node, Snapshot
+from walras_api.job_inputs import Speedup
 from walras_api.kept import Kept
 
 ONE, OTHER = object(), object()
@@ -42,6 +43,8 @@ class Counted:
         (None, 0, False),
         ({"a": [1]}, {"a": [1]}, True),
         ({"a": 1}, {"a": 2}, False),
+        (Speedup(0.5, "Given"), Speedup(float("0.5"), "Given"), True),
+        (Speedup(0.5, "Given"), Speedup(0.6, "Given"), False),
         (CLUSTER, replace(CLUSTER), True),
         (CLUSTER, replace(CLUSTER, nodes=(Node("n", 4.5),)), False),
     ],

@@ -182,6 +182,17 @@ def test_a_change_of_shares_moves_cores_and_says_so_once() -> None:
     assert "on n1: now 6 cores, before 2" in decision.events[1].message
 
 
+def test_the_status_of_a_job_of_which_nothing_has_changed_is_not_made_anew() -> None:
+    """Later in time, too, unless the status of a condition changes now, and has to say when."""
+    known = world(*SMALL)
+    first = status(decide(known), "MarketJob", "train", "lab")
+    assert status(decide(known), "MarketJob", "train", "lab") is first
+    running = outcome(known, decide(known))
+    once = status(decide(enforced(running)), "MarketJob", "train", "lab")
+    later = decide(replace(enforced(running), now=LATER))
+    assert status(later, "MarketJob", "train", "lab") == once
+
+
 def test_conditions_keep_their_time_until_their_status_changes() -> None:
     before = world(*SMALL)
     running = outcome(before, decide(before))

@@ -97,13 +97,13 @@ def granted_on(
         selection: MarketJob of each pod.
         pods: Pods of the cluster.
     """
-    found: defaultdict[str, list[tuple[Grant, Pod]]] = defaultdict(list)
+    of_nodes: defaultdict[str, list[tuple[Grant, Pod]]] = defaultdict(list)
     named = {_name(pod): pod for pod in (pods[number] for number in selection.job)}
     for grant in grants:
         pod = named[grant.namespace, grant.pod]
         if pod.spec.node_name == grant.node:
-            found[grant.node].append((grant, pod))
-    return dict(found)
+            of_nodes[grant.node].append((grant, pod))
+    return dict(of_nodes)
 
 
 def allocate(

@@ -12,7 +12,7 @@ from walras.mechanisms.karma.ledger import KarmaError
 from walras_api.assembly import policy_of
 from walras_operator.decide.conditions import Problem
 from walras_operator.decide.credits.account import account_now
-from walras_operator.decide.credits.quanta import current_quantum
+from walras_operator.decide.credits.quanta import current_quantum, end_of
 from walras_operator.decide.deadlines.follow import follow, with_deadlines
 from walras_operator.decide.last_decision import core_account, ledger_account, names_of_entitlements
 from walras_operator.decide.validation import Validated, validate
@@ -52,6 +52,26 @@ class Cleared(NamedTuple):
     stored: Account
     followed: Mapping[Name, FollowedJob]
     problem: Problem | None
+
+    def quantum_ends(self, now: str) -> str:
+        """Return when memory is divided again (RFC 3339); empty if it is not divided."""
+        if not self.plan.memory_mechanism:
+            return ""
+        since = now if self.plan.quantum is None else self.quantum.since
+        return end_of(since, self.rules.memory.quantum_seconds)
+
+
+def asked(plan: Plan, size: int) -> dict[str, dict[str, int]]:
+    """Return the bytes that entitlements demand in the current quantum, by node and entitlement.
+
+    Args:
+        plan: Plan of the market.
+        size: Bytes of a slice.
+    """
+    demands = {} if plan.quantum is None else plan.quantum.demands()
+    return {
+        node: {name: slices * size for name, slices in of.items()} for node, of in demands.items()
+    }
 
 
 def unusable(market: Market | None) -> Problem | None:

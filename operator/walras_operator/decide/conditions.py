@@ -64,18 +64,38 @@ def conditions(
         now: Current time (RFC 3339).
         generation: Generation of the object; 0 if unknown.
     """
+    return conditions_since(states, last_changes(states, before, now), generation)
+
+
+def last_changes(
+    states: Mapping[str, ConditionState], before: Mapping[str, Any], now: str
+) -> dict[str, str]:
+    """Return the times at which the statuses of conditions last changed, by type.
+
+    Args:
+        states: States by type of condition.
+        before: Status of the object as last written.
+        now: Current time (RFC 3339).
+    """
     since = {
         kind: str(each.get("lastTransitionTime") or now)
         for kind, each in conditions_of(before).items()
         if kind in states and each.get("status") == states[kind].status
     }
+    return {kind: since.get(kind, now) for kind in states}
+
+
+def conditions_since(
+    states: Mapping[str, ConditionState], since: Mapping[str, str], generation: int
+) -> list[Condition]:
+    """Return conditions whose statuses last changed at the given times, by type."""
     return [
         Condition(
             type=kind,
             status=state.status,
             reason=state.reason,
             message=clipped(state.message, MAX_MESSAGE),
-            last_transition_time=since.get(kind, now),
+            last_transition_time=since[kind],
             observed_generation=generation or None,
         )
         for kind, state in states.items()

@@ -33,10 +33,15 @@ from walras_operator.decide.allocations import (
     writes,
 )
 from walras_operator.decide.balances import Balances, balances_after
-from walras_operator.decide.cleared_market import Cleared, candidates, clear_market, unusable
+from walras_operator.decide.cleared_market import (
+    Cleared,
+    asked,
+    candidates,
+    clear_market,
+    unusable,
+)
 from walras_operator.decide.colocating.placements import placements
 from walras_operator.decide.conditions import ConditionState, Problem, fails
-from walras_operator.decide.credits.quanta import end_of
 from walras_operator.decide.deadlines.deadline_report import deadline_results
 from walras_operator.decide.deadlines.follow import counters, ended_pods
 from walras_operator.decide.enforcement import enforced
@@ -143,18 +148,18 @@ def decide(world: World) -> Decision:
 
 
 def _carry_out(
-    world: World, ended: RecordedEnds, before: Carried, market: Market | None, found: Cleared
+    world: World, ended: RecordedEnds, before: Carried, market: Market | None, clearing: Cleared
 ) -> Decision:
     """Return the decision that follows from a cleared market (phases 3 to 6)."""
-    granted, balances = _granted(world, ended.world, found), balances_after(world, found)
+    granted, balances = _granted(world, ended.world, clearing), balances_after(world, clearing)
     settlement = balances.settlement
-    placed = placements(world, found.rules, found.plan)
+    placed = placements(world, clearing.rules, clearing.plan)
     pools = world.node_pools
     gains = with_gains(balances.before, () if pools is None else pools.gains)
 
     def of_market() -> Iterator[StatusUpdate]:
         if market is not None:
-            yield _market_update(world, market, found, granted, balances, gains)
+            yield _market_update(world, market, clearing, granted, balances, gains)
 
     # What a node is to measure next may replace a report that only the profile's status keeps.
     of_profiles = profile_statuses(world, granted.measuring.profiles)
@@ -168,42 +173,44 @@ def _carry_out(
     first += _statuses(world, chain(of_profiles, () if settlement is None else of_market()))
 
     def rest() -> Writes:
-        statuses = _user_statuses(world, ended.world, found, granted, placed.kept_apart)
+        statuses = _user_statuses(world, ended.world, clearing, granted, placed.kept_apart)
         if market is None:
             statuses = (_with_balances(each, balances) for each in statuses)
-        found_ = _statuses(world, chain(statuses, of_market() if settlement is None else ()))
-        return replace(found_, placements=placed.sent)
+        told = _statuses(world, chain(statuses, of_market() if settlement is None else ()))
+        return replace(told, placements=placed.sent)
 
     # Pods are not placed, and an invalid Market's status is not written, before the credits are.
     whole = settlement is not None and (market is None or bool(placed.sent))
     return Decision(
-        carried=_carried_after(world, before, found),
+        carried=_carried_after(world, before, clearing),
         first=Writes() if whole else first,
         rest=(lambda: first + rest()) if whole else rest,
-        wake=NextWake(_quantum_end(world, found), (*ended.pods, *ended_pods(world))),
-        market=ClearedMarket(found.rules, found.snapshot, found.plan, gains),
-        notes=_notes(world, found.validated),
+        wake=NextWake(clearing.quantum_ends(world.now), (*ended.pods, *ended_pods(world))),
+        market=ClearedMarket(clearing.rules, clearing.snapshot, clearing.plan, gains),
+        notes=_notes(world, clearing.validated),
     )
 
 
-def _granted(world: World, known: World, found: Cleared) -> _Granted:
+def _granted(world: World, known: World, clearing: Cleared) -> _Granted:
     """Return what nodes are to do by the plan (phases 3 and 4).
 
     Args:
         world: Everything that the operator knows.
         known: The same, with the results of measurements and the ends of pods.
-        found: The market.
+        clearing: The cleared market.
     """
-    selection = found.validated.assembled.selection
-    granted = world.kept.of("", granted_on, found.plan.grants, selection, world.objects.pods)
-    allocations = allocate(world, found.rules, granted, found.rules.mode, found.validated.frozen)
-    allocations = with_counters(allocations, counters(found.followed))
+    selection = clearing.validated.assembled.selection
+    granted = world.kept.of("", granted_on, clearing.plan.grants, selection, world.objects.pods)
+    allocations = allocate(
+        world, clearing.rules, granted, clearing.rules.mode, clearing.validated.frozen
+    )
+    allocations = with_counters(allocations, counters(clearing.followed))
     enforcement = enforced(allocations, world)
     outcomes = JobOutcomes.of(
-        found.validated, found.plan, allocations.ungranted, enforcement, world.kept
+        clearing.validated, clearing.plan, allocations.ungranted, enforcement, world.kept
     )
-    measuring = plan_measurements(known, found.rules, outcomes)
-    automatic = workload_jobs(world, found.rules)
+    measuring = plan_measurements(known, clearing.rules, outcomes)
+    automatic = workload_jobs(world, clearing.rules)
     return _Granted(
         with_measurements(allocations, measuring.requests),
         enforcement,
@@ -213,7 +220,9 @@ def _granted(world: World, known: World, found: Cleared) -> _Granted:
             unplaceable=world.unplaceable,
             annotations=automatic.problems,
             pods_left_out=pods_left_out(world),
-            deadlines=deadline_results(known, found.followed, found.plan, allocations, enforcement),
+            deadlines=deadline_results(
+                known, clearing.followed, clearing.plan, allocations, enforcement
+            ),
         ),
         measuring,
         automatic.writes,
@@ -222,48 +231,48 @@ def _granted(world: World, known: World, found: Cleared) -> _Granted:
 
 
 def _user_statuses(
-    world: World, known: World, found: Cleared, granted: _Granted, kept_apart: frozenset[Name]
+    world: World, known: World, clearing: Cleared, granted: _Granted, kept_apart: frozenset[Name]
 ) -> Iterator[StatusUpdate]:
     """Yield the statuses of all Entitlements and MarketJobs, and of objects that take no part.
 
     Args:
         world: Everything that the operator knows.
         known: The same, with the results of measurements and the ends of pods.
-        found: The market.
+        clearing: The cleared market.
         granted: What nodes are to do.
         kept_apart: Pods that wait because of pods beside which they may not run.
     """
     allocations, outcomes = granted.allocations, granted.outcomes
     outcomes = replace(
         outcomes,
-        runs=runs_by_job(known, found.rules, found.snapshot, allocations, outcomes),
+        runs=runs_by_job(known, clearing.rules, clearing.snapshot, allocations, outcomes),
         kept_apart=kept_apart,
     )
     entitlements = EntitlementOutcomes.of(
-        found.validated, found.plan, found.plan.account, world.quotas
+        clearing.validated, clearing.plan, clearing.plan.account, world.quotas
     )
     yield from participant_statuses(world, outcomes, entitlements)
     yield from invalid_statuses(world)
     yield from unused_market_statuses(world)
 
 
-def _carried_after(world: World, before: Carried, found: Cleared) -> Carried:
+def _carried_after(world: World, before: Carried, clearing: Cleared) -> Carried:
     """Return the state for the next decision."""
-    plan = found.plan
+    plan = clearing.plan
     return replace(
         before,
-        rules=found.rules,
+        rules=clearing.rules,
         held=world.kept.of("", Plan.holdings, plan),
         quantum=0 if plan.quantum is None else plan.quantum.number,
-        asked=world.kept.of("", _asked, plan, found.rules.memory.slice_size),
-        account=found.stored,
+        asked=world.kept.of("", asked, plan, clearing.rules.memory.slice_size),
+        account=clearing.stored,
     )
 
 
 def _market_update(
     world: World,
     market: Market,
-    found: Cleared,
+    clearing: Cleared,
     granted: _Granted,
     balances: Balances,
     gains: list[NodeGain],
@@ -271,12 +280,12 @@ def _market_update(
     """Return the new status of the Market that was cleared, beside the one last written."""
     after = market_status(
         market,
-        found.rules,
-        found.snapshot,
-        found.plan,
-        world.kept.of("", evaluate_plan, found.snapshot, found.plan, COMPARISONS),
-        world.kept.of("", proportional_progress, found.snapshot, found.plan),
-        _conditions(world, found, granted),
+        clearing.rules,
+        clearing.snapshot,
+        clearing.plan,
+        world.kept.of("", evaluate_plan, clearing.snapshot, clearing.plan, COMPARISONS),
+        world.kept.of("", proportional_progress, clearing.snapshot, clearing.plan),
+        _conditions(world, clearing, granted),
         _waiting(world),
         balances.ledger,
         balances.account,
@@ -293,16 +302,9 @@ def _market_update(
 
 def _statuses(world: World, updates: Iterable[StatusUpdate]) -> Writes:
     """Return the statuses that are worth a write, and Events about them."""
-    found, events = status_changes(with_operator_namespace(each, world) for each in updates)
-    return Writes(statuses=found, events=events)
-
-
-def _asked(plan: Plan, size: int) -> dict[str, dict[str, int]]:
-    """Return the bytes that entitlements demand in the current quantum, by node and entitlement."""
-    demands = {} if plan.quantum is None else plan.quantum.demands()
-    return {
-        node: {name: slices * size for name, slices in of.items()} for node, of in demands.items()
-    }
+    named = (with_operator_namespace(each, world) for each in updates)
+    changed, events = status_changes(named, world.kept)
+    return Writes(statuses=changed, events=events)
 
 
 def _with_balances(update: StatusUpdate, balances: Balances) -> StatusUpdate:
@@ -315,19 +317,11 @@ def _with_balances(update: StatusUpdate, balances: Balances) -> StatusUpdate:
     return update._replace(after={**update.after, **known})
 
 
-def _quantum_end(world: World, found: Cleared) -> str:
-    """Return when memory is divided again (RFC 3339); empty if it is not divided."""
-    if not found.plan.memory_mechanism:
-        return ""
-    since = world.now if found.plan.quantum is None else found.quantum.since
-    return end_of(since, found.rules.memory.quantum_seconds)
-
-
-def _conditions(world: World, found: Cleared, granted: _Granted) -> dict[str, ConditionState]:
+def _conditions(world: World, clearing: Cleared, granted: _Granted) -> dict[str, ConditionState]:
     """Return the states of the Market's conditions, by type."""
     followed = granted.followed.state
     return {
-        "Ready": _readiness(world, found),
+        "Ready": _readiness(world, clearing),
         **({} if followed is None else {CONDITION: followed}),
     }
 
@@ -338,18 +332,12 @@ def _waiting(world: World) -> WaitingWorkloads | None:
     return sum(queues.values(), Waiting()).report()
 
 
-def _readiness(world: World, found: Cleared) -> ConditionState:
-    if found.problem is not None:
-        return _rules_kept(found.problem)
-    return account_dropped() if world.account_dropped else cleared(found.plan)
-
-
-def _rules_kept(problem: Problem) -> ConditionState:
-    return fails(
-        problem._replace(
-            message=f"{problem.message}; the last rules that could be used are in force"
-        )
-    )
+def _readiness(world: World, clearing: Cleared) -> ConditionState:
+    problem = clearing.problem
+    if problem is not None:
+        why = f"{problem.message}; the last rules that could be used are in force"
+        return fails(problem._replace(message=why))
+    return account_dropped() if world.account_dropped else cleared(clearing.plan)
 
 
 def _keep_all(

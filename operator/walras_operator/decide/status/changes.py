@@ -98,9 +98,7 @@ def in_turn(objects: Sequence[Reference], quantum: int, seconds: int) -> frozens
     return frozenset(objects[(-quantum) % every :: every])
 
 
-def worth_writing(
-    before: Mapping[str, Any], after: Mapping[str, Any], *, turn: bool = True
-) -> bool:
+def worth_writing(before: Mapping[str, Any], after: Mapping[str, Any], turn: bool = True) -> bool:
     """Return whether a status differs visibly from the one last written.
 
     Args:

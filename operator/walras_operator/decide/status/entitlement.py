@@ -140,12 +140,12 @@ class EntitlementOutcomes:
 
 def _costs(users: Iterable[UserOutcome]) -> dict[str, list[str]]:
     """Return whom the requests of each user leave short, and where."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    hurt: defaultdict[str, list[str]] = defaultdict(list)
     for user in users:
         for each in user.short_of:
             if each.user != user.name:
-                found[each.user].append(f"{user.name} is short of cores on {each.node}")
-    return {name: sorted(each) for name, each in found.items()}
+                hurt[each.user].append(f"{user.name} is short of cores on {each.node}")
+    return {name: sorted(each) for name, each in hurt.items()}
 
 
 def parts_of_whole(entitlements: Sequence[EntitlementObject]) -> dict[str, float]:

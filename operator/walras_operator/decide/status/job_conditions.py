@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from walras.market.plan import BidOutcome, Grant
     from walras_api.job_inputs import Speedup
     from walras_api.kinds import MarketJob
-    from walras_operator.decide.validation import Validated
     from walras_operator.decide.world import Document
 
 
@@ -25,7 +24,8 @@ NO_PODS = Problem(
 
 def job_conditions(
     job: MarketJob,
-    validated: Validated,
+    problem: Problem | None,
+    speedup: Speedup | None,
     overlap: str,
     pods: Sequence[Document],
     unmeasured: Problem | None,
@@ -34,16 +34,16 @@ def job_conditions(
 
     Args:
         job: The MarketJob.
-        validated: Speedups and problems of all jobs.
+        problem: What is wrong with it; None if nothing is.
+        speedup: Its speedup; None if another problem excludes the job.
         overlap: Message about its pods that other jobs select too; empty if there are none.
         pods: Result for each of its pods.
         unmeasured: Why its speedup has not been measured; None if it has, or need not be.
     """
-    problem = validated.jobs.get((job.metadata.namespace, job.metadata.name))
     return {
         "Ready": _ready(problem, overlap, pods),
         "Admitted": _admitted(job, problem),
-        "Profiled": _profiled(job, validated, problem, unmeasured),
+        "Profiled": _profiled(speedup, problem, unmeasured),
         "Selected": _selected(problem, overlap, pods),
     }
 
@@ -145,11 +145,10 @@ def _admitted(job: MarketJob, problem: Problem | None) -> ConditionState:
 
 
 def _profiled(
-    job: MarketJob, validated: Validated, problem: Problem | None, reason: Problem | None
+    speedup: Speedup | None, problem: Problem | None, reason: Problem | None
 ) -> ConditionState:
     if problem is not None and problem.reason.startswith("Profile"):
         return fails(problem)
-    speedup = validated.speedups.get((job.metadata.namespace, job.metadata.name))
     if speedup is None:
         return ConditionState("Unknown", "NotLookedAt", "another problem excludes the job")
     if speedup.source == "Assumed":

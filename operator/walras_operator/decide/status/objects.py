@@ -17,6 +17,7 @@ from walras_operator.decide.world import StatusWrite, reference_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from walras_api.kept import Kept
     from walras_api.kinds import SpeedupProfile
     from walras_operator.decide.job_outcomes import JobOutcomes
     from walras_operator.decide.world import Document, Event, Reference, World
@@ -59,9 +60,8 @@ def participant_statuses(
     jobs = {reference_of(each): each for each in world.objects.jobs}
     turn = in_turn(list(jobs), quantum, seconds)
     for reference, job in jobs.items():
-        before = job.status or {}
-        after = job_status(job, outcomes, before, world.now)
-        yield StatusUpdate(reference, before, after, reference in turn)
+        after = job_status(job, outcomes, world.now)
+        yield StatusUpdate(reference, job.status or {}, after, reference in turn)
 
 
 def profile_statuses(world: World, profiles: Iterable[SpeedupProfile]) -> Iterator[StatusUpdate]:
@@ -142,13 +142,14 @@ def with_operator_namespace(update: StatusUpdate, world: World) -> StatusUpdate:
 
 
 def status_changes(
-    statuses: Iterable[StatusUpdate],
+    statuses: Iterable[StatusUpdate], kept: Kept
 ) -> tuple[tuple[StatusWrite, ...], tuple[Event, ...]]:
     """Return the statuses worth a write, and Events about their changes, sorted by object."""
     writes: list[StatusWrite] = []
-    found: list[Event] = []
+    told: list[Event] = []
     for update in sorted(statuses, key=lambda each: each.object):
-        if worth_writing(update.before, update.after, turn=update.turn):
+        inputs = update.before, update.after, update.turn
+        if kept.of(update.object.uid, worth_writing, *inputs):
             writes.append(StatusWrite(update.object, update.after))
-            found += events(update.object, update.before, update.after)
-    return tuple(writes), tuple(found)
+            told += events(update.object, update.before, update.after)
+    return tuple(writes), tuple(told)

@@ -7,18 +7,19 @@ written as JSON and read again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.placement.colocation import WAITS_FOR_MATCHING
 from walras_api.waiting import waiting_method
 from walras_operator.decide.colocating.status import last_colocation
-from walras_operator.decide.conditions import MAX_REASON, clipped
+from walras_operator.decide.conditions import MAX_REASON, clipped, listed
 from walras_operator.decide.enforcement import Enforcement
 from walras_operator.decide.numbers import figure, thousandths
 from walras_operator.decide.status.changes import MEMORY, is_near
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from walras.market.plan import Grant
     from walras_api.cluster import ObjectMeta, Pod
@@ -40,30 +41,73 @@ def name_of(pod: Pod) -> Name:
     return pod.metadata.namespace, pod.metadata.name
 
 
-def pod_result(
-    outcomes: JobOutcomes,
-    key: Name,
-    number: int,
-    former: Mapping[tuple[str, str], Mapping[str, Any]],
-) -> Document:
-    """Return the result for a pod.
+class PodColumns(NamedTuple):
+    """What the results for a job's pods follow from, in the order of their names.
+
+    Attributes:
+        metadata: Metadata of each pod.
+        grants: Its grant; None if the market gave it none.
+        held: Whether its agent enforces that.
+        placed: Its co-runners by this decision, if it has placed the pod.
+        without: The result for a pod that has no grant, or cannot have it; None for the others.
+    """
+
+    metadata: Sequence[ObjectMeta]
+    grants: Sequence[Grant | None]
+    held: Sequence[Enforcement]
+    placed: Sequence[PodColocation | None]
+    without: Sequence[Document | None]
+
+    def results(self, before: Mapping[str, Any]) -> list[Document]:
+        """Return the result for each pod.
+
+        Args:
+            before: The job's status as last written.
+        """
+        former = _former(before)
+        return [
+            _of_grant(grant, pod, held, placed, former.get((pod.name, pod.uid), {}))
+            if without is None and grant is not None
+            else without or {}
+            for pod, grant, held, placed, without in zip(*self, strict=True)
+        ]
+
+
+NO_PODS = PodColumns((), (), (), (), ())
+
+
+def pod_columns(outcomes: JobOutcomes, key: Name, before: Mapping[str, Any]) -> PodColumns:
+    """Return what the results for the pods of a job follow from.
 
     Args:
         outcomes: Outcome of the decision.
-        key: Namespace and name of the pod's job.
-        number: Position of the pod.
-        former: Results for pods in the job's status as last written, by name and UID.
+        key: Namespace and name of the job.
+        before: Its status as last written.
     """
-    pod = outcomes.validated.objects.pods[number]
-    name, uid = name_of(pod), pod.metadata.uid
-    grant = outcomes.grants.get(name)
-    unplaceable = outcomes.unplaceable and waiting_method(pod) is not None
-    if grant is None or unplaceable or name in outcomes.ungranted:
-        return _without_grant(outcomes, key, number, pod, former)
-    before = former.get((pod.metadata.name, uid), {})
-    held = outcomes.enforced.get((grant.node, uid), UNKNOWN)
-    placed = outcomes.colocations.get(grant.title) if outcomes.colocations else None
-    return outcomes.kept.of(uid, _of_grant, grant, pod.metadata, held, placed, before)
+    pods = outcomes.validated.objects.pods
+    former = cache(lambda: _former(before))
+    rows: list[tuple[ObjectMeta, Grant | None, Enforcement, PodColocation | None, Document | None]]
+    rows = []
+    for number in sorted(outcomes.pods.get(key, ()), key=lambda each: pods[each].metadata.name):
+        pod = pods[number]
+        name, uid = name_of(pod), pod.metadata.uid
+        grant = outcomes.grants.get(name)
+        unplaceable = outcomes.unplaceable and waiting_method(pod) is not None
+        held, placed, without = UNKNOWN, None, None
+        if grant is None or unplaceable or name in outcomes.ungranted:
+            without = _without_grant(outcomes, key, number, pod, former)
+        else:
+            held = outcomes.enforced.get((grant.node, uid), UNKNOWN)
+            placed = outcomes.colocations.get(grant.title) if outcomes.colocations else None
+        rows.append((pod.metadata, grant, held, placed, without))
+    return PodColumns(*map(list, zip(*rows, strict=True))) if rows else NO_PODS
+
+
+def _former(before: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """Return the results for pods in a job's status as last written, by name and UID."""
+    return {
+        (str(each.get("name")), str(each.get("podUID"))): each for each in listed(before, "pods")
+    }
 
 
 def _of_grant(
@@ -128,7 +172,7 @@ def _without_grant(
     key: Name,
     number: int,
     pod: Pod,
-    former: Mapping[tuple[str, str], Mapping[str, Any]],
+    former: Callable[[], Mapping[tuple[str, str], Mapping[str, Any]]],
 ) -> Document:
     node, name = pod.spec.node_name, name_of(pod)
     problem = outcomes.validated.jobs.get(key)
@@ -149,7 +193,7 @@ def _without_grant(
         if (
             reason == WAITS_FOR_MATCHING
         ):  # what the last matching had to say about it stands until the next
-            before = former.get((pod.metadata.name, pod.metadata.uid), {})
+            before = former().get((pod.metadata.name, pod.metadata.uid), {})
             reason = str(before.get("reason") or reason)
     refused = problem is not None and not problem.reason.startswith("Profile")
     return _without_empty(

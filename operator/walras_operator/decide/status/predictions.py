@@ -53,20 +53,20 @@ def prediction_reports(
     return [
         PredictionReport(
             of=of,
-            number=found.number,
-            coverage=figure(found.coverage),
-            width=figure(found.width),
-            crps=figure(found.crps),
-            widening=figure(found.widening),
+            number=scores.number,
+            coverage=figure(scores.coverage),
+            width=figure(scores.width),
+            crps=figure(scores.crps),
+            widening=figure(scores.widening),
         )
         for of, predictions in kinds.items()
-        if (found := score(predictions)) is not None
+        if (scores := score(predictions)) is not None
     ]
 
 
 def _of_progress(profiles: Iterable[SpeedupProfile]) -> Mapping[str, Sequence[Prediction]]:
     """Return the predictions that progress checks have tested; what cannot be read is left out."""
-    found: defaultdict[str, list[Prediction]] = defaultdict(list)
+    by_method: defaultdict[str, list[Prediction]] = defaultdict(list)
     for profile in profiles:
         online = (profile.status or {}).get("online")
         if not isinstance(online, dict):
@@ -78,5 +78,5 @@ def _of_progress(profiles: Iterable[SpeedupProfile]) -> Mapping[str, Sequence[Pr
                 continue
             expected, error, came = numbers
             if all(map(math.isfinite, numbers)) and error > 0:
-                found[str(each.get("of"))].append(Prediction(1.0, expected, error, came))
-    return found
+                by_method[str(each.get("of"))].append(Prediction(1.0, expected, error, came))
+    return by_method

@@ -49,15 +49,15 @@ def profile_status(profile: SpeedupProfile, before: Mapping[str, Any], now: str)
     """
     known = profile.status or {}
     try:
-        found, ready = _found(profile, known)
+        learned, ready = _learned(profile, known)
     except (ValueError, ArithmeticError) as error:
-        found = _online_of(known)
+        learned = _online_of(known)
         ready = fails(Problem("Unusable", f"{error}; correct it, or profile the program anew"))
     states = conditions({"Ready": ready}, before, now, profile.metadata.generation)
-    return {**found, "conditions": [each.document() for each in states]}
+    return {**learned, "conditions": [each.document() for each in states]}
 
 
-def _found(profile: SpeedupProfile, known: Mapping[str, Any]) -> tuple[Document, ConditionState]:
+def _learned(profile: SpeedupProfile, known: Mapping[str, Any]) -> tuple[Document, ConditionState]:
     why = profile.refused
     if profile.spec.measurements and not why:
         counts = len({each.cores for each in profile.spec.measurements})
