@@ -27,7 +27,6 @@ from market_cluster import DEFINITIONS, OURS, MarketCluster
 from page_fields import untold
 from real_cluster import KUBECONFIG, kill_server, needs_cluster, start_server
 from waiting import eventually
-from walras_cli.cluster import connection
 from walras_cli.cluster.connection import connect
 from walras_cli.cluster.options import Target
 from walras_service.api_errors import ApiError
@@ -102,11 +101,6 @@ def told(*arguments: str) -> Document:
     return found
 
 
-def status(made: MarketCluster, path: str) -> Document:
-    found: Document = (made.read(f"{OURS}/{path}") or {})["status"]
-    return found
-
-
 @pytest.mark.parametrize(
     "command",
     ["top -A", "explain job train -n cli-vision", "explain user vision-lab", "explain node cli-1"],
@@ -135,15 +129,6 @@ def test_selectors_and_order_are_as_asked(cluster: MarketCluster) -> None:
     held = [row["held"] or 0 for row in rows]
     assert held == sorted(held, reverse=True)
     assert "-l applies to one kind of object" in run("top", "-l", "a=b", code=2)
-
-
-def test_lists_come_in_pages(cluster: MarketCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = connect(Target(kubeconfig=KUBECONFIG))
-    whole = [each["metadata"]["uid"] for each in there.every(KINDS["MarketJob"])]
-    monkeypatch.setattr(connection, "PAGE", 1)
-    pages = [each["metadata"]["uid"] for each in there.every(KINDS["MarketJob"])]
-    assert len(whole) == 4
-    assert pages == whole
 
 
 METRICS = ("pods", "PodMetrics", True), ("nodes", "NodeMetrics", False)
@@ -220,38 +205,6 @@ def test_without_a_metrics_server_it_is_said_what_is_missing(cluster: MarketClus
     assert any(
         "the cluster does not serve metrics.k8s.io; install metrics-server" in n for n in notes
     )
-
-
-def versions(made: MarketCluster) -> dict[str, str]:
-    return {
-        each["metadata"]["uid"]: json.dumps(each["spec"], sort_keys=True)
-        for kind in KINDS.values()
-        for each in made.api.request("GET", kind.path())["items"]
-    }
-
-
-def held(cluster: MarketCluster, path: str) -> float:
-    """Return the cores that the first pod of a MarketJob holds."""
-    return float(status(cluster, path)["pods"][0]["held"])
-
-
-def test_what_a_change_would_do_is_what_it_does(cluster: MarketCluster, tmp_path: Path) -> None:
-    spec = {"shares": 9, "parent": "engineering", "namespaces": ["cli-speech"]}
-    file = tmp_path / "more.yaml"
-    file.write_text(yaml.safe_dump(document("Entitlement", "speech-lab", spec=spec)))
-    found = told("what-if", "-f", str(file))
-    (decode,) = (each for each in found["jobs"] if each["name"] == "decode")
-    (now,) = (each for each in found["before"]["jobs"] if each["name"] == "decode")
-    assert decode["bought"] > now["bought"] + 1
-    text = run("what-if", "-f", str(file))
-    assert "Jobs that change" in text
-    assert "cli-speech/decode" in text
-    path = "namespaces/cli-speech/marketjobs/decode"
-    assert held(cluster, path) == now["held"]
-    cluster.change(f"{OURS}/entitlements/speech-lab", {"spec": {"shares": 9}})
-    assert eventually(lambda: held(cluster, path) == decode["held"])
-    cluster.change(f"{OURS}/entitlements/speech-lab", {"spec": {"shares": 1}})
-    assert eventually(lambda: held(cluster, path) == now["held"])
 
 
 @pytest.fixture
@@ -463,16 +416,6 @@ def test_what_is_not_there_is_named_with_the_way_out(
     said = run(*arguments, code=2)
     assert complaint in said
     assert len(said.splitlines()) == 1
-
-
-def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
-    config = yaml.safe_load(Path(KUBECONFIG).read_text())
-    for each in config["clusters"]:
-        each["cluster"] = {"server": "https://127.0.0.1:9"}
-    file = tmp_path / "dead.kubeconfig"
-    file.write_text(yaml.safe_dump(config))
-    said = run("top", "--kubeconfig", str(file), code=1)
-    assert "https://127.0.0.1:9: is unreachable: Connection refused" in said
 
 
 def test_it_goes_on_until_ctrl_c(cluster: MarketCluster) -> None:

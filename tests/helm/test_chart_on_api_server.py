@@ -1,30 +1,22 @@
-"""The life of a release: real helm, a real API server, and the programs with the chart's rights.
+"""Installs and upgrades by real helm on a real API server; `tests/e2e` has all of it on a node.
 
-No kubelet is needed: the pods of hooks are run as processes (`chart_jobs`), and so are the operator
-and an agent, whose node's pods are cgroups of this machine. All of them have the tokens of the
+No kubelet is needed: the pods of hooks are run as processes (`chart_jobs`), with the tokens of the
 chart's ServiceAccounts.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent_command import ANYWHERE, Machine
-from chart import CHART, HelmError, helm, needs_helm, of_kind, rendered
-from chart_jobs import NOWHERE, Jobs, account_kubeconfig
-from chart_node import ChartNode
+from chart import CHART, HelmError, helm, needs_helm
+from chart_jobs import NOWHERE, Jobs
 from operator_cluster import OURS_PATH
 from real_cluster import KUBECONFIG, needs_cluster
-from real_pods import TREE, RealPods, allowed, needs_pods
 from waiting import eventually
 from walras_operator.lifecycle import definitions
 from walras_service.api import MERGE, Api, settings
@@ -33,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [needs_helm, needs_cluster, *needs_pods]
+pytestmark = [needs_helm, needs_cluster]
 
 Document = dict[str, Any]
 MARKET = f"{OURS_PATH}/markets/default"
@@ -94,33 +86,6 @@ class Release:
             for each in self.api.request("GET", path, query=selector)["items"]
         )
 
-    @contextmanager
-    def operator(self) -> Iterator[None]:
-        """The operator with the arguments and the rights that the chart gives it."""
-        (made,) = of_kind("Deployment", rendered()).values()
-        (container,) = made["spec"]["template"]["spec"]["containers"]
-        arguments = [each for each in container["args"] if not each.startswith("--listen")]
-        config = account_kubeconfig(self.api, self.name, f"{self.name}-operator", self.folder)
-        known = {"KUBECONFIG": str(config), "POD_NAMESPACE": self.name}
-        with (self.folder / "operator.log").open("w") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "walras_operator", *arguments, "--listen=off"],
-                env=os.environ | known,
-                stderr=log,
-            )
-        try:
-            yield
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
-            print((self.folder / "operator.log").read_text())  # noqa: T201 - where a test fails
-
-    def agent_options(self, node: str) -> list[str]:
-        config = account_kubeconfig(self.api, self.name, f"{self.name}-agent", self.folder)
-        after = VALUES["agent"]["releaseAfterSeconds"]
-        who = ["--node-name", node, "--namespace", self.name, "--kubeconfig", str(config)]
-        return [*who, f"--release-after={after}", "--period=5", *ANYWHERE]
-
 
 @pytest.fixture
 def release(tmp_path: Path) -> Iterator[Release]:
@@ -133,55 +98,6 @@ def release(tmp_path: Path) -> Iterator[Release]:
         for path in (MARKET, f"/api/v1/namespaces/{made.name}"):
             if made.read(path) is not None:
                 made.api.request("DELETE", path)
-
-
-@pytest.fixture
-def node(release: Release) -> Iterator[ChartNode]:
-    assert TREE is not None
-    pods = RealPods(TREE)
-    try:
-        with ChartNode(f"{release.name}-node", pods) as made:
-            yield made
-    finally:
-        pods.close()
-
-
-def test_the_life_of_a_release(release: Release, node: ChartNode, tmp_path: Path) -> None:
-    market = {"spec": {**ENFORCED, "epochSeconds": 5}}
-    said = release.helm("install", "--create-namespace", market=market)
-    assert "Install complete" in said
-    assert release.jobs.codes == {"install": 0}, release.jobs.said
-    assert definitions.unestablished(release.api) == []
-    assert (release.read(MARKET) or {})["spec"]["epochSeconds"] == 5
-    assert not [each for each in release.left() if "install" in each], "rights of a hook"
-
-    machine = Machine(node.pods, tmp_path)
-    agent = machine.started("cluster", *release.agent_options(node.name))
-    with release.operator(), agent:
-        process = node.run_job()
-        assert eventually(lambda: len(allowed(process)) == 1 and granted(release, node) == "1")
-        held = allowed(process)
-        uid = allocation(release, node)["metadata"]["uid"]
-
-        release.helm("test")
-        assert "every node has a live agent" in release.jobs.said["check"]
-
-        release.api.request("PATCH", MARKET, {"spec": {"epochSeconds": 7}}, content_type=MERGE)
-        market = {"spec": {**ENFORCED, "epochSeconds": 5, "memory": {"quantumSeconds": 20}}}
-        release.helm("upgrade", market=market)
-        assert "changed: spec.memory" in release.jobs.said["install"]
-        assert (release.read(MARKET) or {})["spec"]["epochSeconds"] == 7, "as changed by hand"
-        assert allowed(process) == held, "an upgrade moves no core"
-        assert allocation(release, node)["metadata"]["uid"] == uid
-
-        release.helm("uninstall")
-        assert "released: 1 nodes are restored" in release.jobs.said["release"]
-        assert allowed(process) == machine.everything
-        assert json.loads((machine.state / "journal.json").read_text())["originals"] == []
-        assert allocation(release, node) == {}
-    assert eventually(lambda: release.left() == [])
-    assert release.read(MARKET) is not None
-    assert release.read(f"{OURS_PATH}/entitlements/{node.name}") is not None
 
 
 def test_the_mode_stays_what_an_upgrade_said_last(release: Release) -> None:
@@ -226,20 +142,6 @@ def test_a_new_release_observes_until_one_command_and_no_upgrade_undoes_it(
     assert notes_and_mode("upgrade") == (False, "enforce")
     release.helm("uninstall")
     assert notes_and_mode("install") == (False, "enforce"), "the Market stayed"
-
-
-def allocation(release: Release, node: ChartNode) -> Document:
-    return release.read(f"{OURS_PATH}/nodeallocations/{node.name}") or {}
-
-
-def granted(release: Release, node: ChartNode) -> str:
-    """Cores of the only grant, once its agent holds it."""
-    found = allocation(release, node)
-    status = found.get("status", {})
-    if status.get("enforcedEpoch") != found.get("spec", {}).get("epoch"):
-        return ""
-    grants = found["spec"]["grants"]
-    return str(grants[0]["cores"]) if grants else ""
 
 
 @contextmanager
