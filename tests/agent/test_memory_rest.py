@@ -284,7 +284,7 @@ def test_growth_and_pressure_are_answered_in_the_same_pass_as_by_an_agent_that_r
     for node in twins.nodes:
         node.plan("enforce", 100 * MIB, **dict.fromkeys(SOME, 500))
     writes = 0
-    for number in range(100):
+    for number in range(50):
         if number % 7 == 6:
             what, happens = something(random, version)
             for node in twins.nodes:

@@ -44,8 +44,6 @@ from walras_agent.local.placement import (
     run_id,
 )
 
-HOLD = Path(__file__).with_name("test_local_hold.py")
-
 pytestmark = [pytest.mark.system, needs_two_cpus]
 
 FIRST, SECOND = CpuSet(ALLOWED[:1]), CpuSet(ALLOWED[1:2])
@@ -479,24 +477,6 @@ def test_by_affinity_only_what_keeps_neither_session_nor_environment_outlives_it
 )
 def test_shares_are_the_nice_value_of_the_closest_kernel_weight(shares: int, nice: int) -> None:
     assert nice_of(shares) == nice
-
-
-@another_user
-def test_all_of_it_holds_by_affinity_for_an_ordinary_user() -> None:
-    these = "affinity and not cgroup and not ordinary_user"
-    options = ["-q", "-p", "no:cacheprovider", "-k", these]
-    nested = subprocess.run(
-        [sys.executable, "-B", "-m", "pytest", *options, __file__, str(HOLD)],
-        check=False,
-        capture_output=True,
-        text=True,
-        user=NOBODY,
-        group=NOBODY,
-        extra_groups=[],
-    )
-
-    assert nested.returncode == 0, nested.stdout + nested.stderr
-    assert re.search(r"^\d+ passed, \d+ deselected in", nested.stdout, re.MULTILINE), nested.stdout
 
 
 AS_A_USER = """

@@ -253,12 +253,6 @@ def test_a_program_too_short_to_measure_is_told_at_once_and_assumed(folder: Fold
     assert lines.index(told[1]) < next(i for i, line in enumerate(lines) if "cleared" in line)
     assert f"{profiles}: has no profile of default/blink" in done.stderr
 
-    done = walras(*options)
-    said = " ".join(done.stdout.split())
-    assert "warning: default/blink: a parallel fraction of 0.9 is assumed, because its" in said
-    assert "0.900?" in said
-    assert "[TooShort]" not in said
-
 
 def test_scripts_read_the_same_as_yaml(folder: Folder) -> None:
     one = document(

@@ -166,9 +166,14 @@ def test_a_plot_is_one_line_without_what_no_reader_sees(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "series", [{}, {"a": ()}, {"a": ((1.0, 5.0),)}, {"a": ((0.0, 0.0), (1.0, 0.0))}]
+    ("series", "log"),
+    [
+        ({}, False),
+        ({"a": ()}, True),
+        ({"a": ((1.0, 5.0),)}, True),
+        ({"a": ((0.0, 0.0), (1.0, 0.0))}, True),
+    ],
 )
-@pytest.mark.parametrize("log", [False, True])
 def test_charts_of_little_are_drawn(
     series: dict[str, tuple[tuple[float, float], ...]], log: bool, tmp_path: Path
 ) -> None:
