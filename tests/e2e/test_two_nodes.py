@@ -16,7 +16,7 @@ import pytest
 from cluster_tools import SYSTEM, Node, apply, containers, get, helm, kubectl, pods, ready
 from installed import CHART, IMAGE, PARTS, withdraw
 from node_watcher import ALLOCATIONS
-from shared_node import deployment, entitlement, job, namespace, values
+from shared_node import deployment, entitlement, job, namespace, own_cpus, values
 from virtual_node import VirtualNode
 from waiting import eventually
 
@@ -57,7 +57,7 @@ class Cluster:
         self.before = self.settings()
         chosen = values(self.real)
         here = {HOST: self.real.name}
-        chosen["market"]["spec"]["cores"] = {"reservedCores": 1, "isolated": True}
+        chosen["market"]["spec"]["cores"] = {"reservedCores": 1}
         chosen["operator"] |= {"leaseSeconds": 60, "nodeSelector": here}
         # Each kubelet is elsewhere; the agent finds it by its process.
         chosen["agent"] |= {"kubelet": {}, "profiling": {"files": True}}
@@ -104,6 +104,12 @@ class Cluster:
             for (name, team), group in self.groups().items()
             if name == node.name
         }
+
+    def own(self, node: Node | VirtualNode) -> dict[str, frozenset[int]]:
+        """The CPUs on a node that only one team's program uses, except as a guest."""
+        cpus, groups = self.cpus(node), self.groups()
+        guests = {team for team in cpus if node.cgroups.is_weightless(groups[node.name, team])}
+        return own_cpus(cpus, guests)
 
     def enforced(self) -> bool:
         """Whether both agents enforce the plan of their node."""
@@ -158,12 +164,12 @@ def test_users_trade_across_nodes_and_nobody_is_below_its_entitlement(cluster: C
         assert float(status["utility"]["now"]) > float(status["utility"]["atEntitlement"])
     market = get("/apis/walras.dev/v1alpha1/markets/default")["status"]
     assert {each["node"] for each in market["prices"]} == {real, virtual}
-    has = cluster.cpus(cluster.virtual)
-    assert len(has["ann"] - has["bob"]) >= 4, has
+    own = cluster.own(cluster.virtual)
+    assert len(own["ann"]) >= 4, own
 
 
 def test_an_agent_that_is_killed_disturbs_no_other_node(cluster: Cluster) -> None:
-    before, there = cluster.cpus(cluster.real), cluster.cpus(cluster.virtual)
+    before, there = cluster.cpus(cluster.real), cluster.own(cluster.virtual)
     cluster.virtual.shell("pkill -KILL -f 'bin/[w]alras-agent'")
     agents = "app.kubernetes.io/component=agent"
 
@@ -177,7 +183,7 @@ def test_an_agent_that_is_killed_disturbs_no_other_node(cluster: Cluster) -> Non
 
     assert eventually(restarted, PATIENCE, pause=5)
     assert eventually(cluster.enforced, PATIENCE, pause=5)
-    assert (cluster.cpus(cluster.real), cluster.cpus(cluster.virtual)) == (before, there)
+    assert (cluster.cpus(cluster.real), cluster.own(cluster.virtual)) == (before, there)
 
 
 def test_pods_of_a_drained_node_find_their_cores_on_the_other(cluster: Cluster) -> None:

@@ -78,7 +78,7 @@ def holds(life: Life, owner: str, other: str) -> None:
     wanted = {owner: 2.0, other: 1.0}
     there = lambda: life.shared.granted() == wanted and not life.shared.amiss()  # noqa: E731
     assert eventually(there, PATIENCE, pause=5), life.told()
-    cpus, groups = life.shared.cpus(), life.shared.groups()
+    cpus, groups = life.shared.own(), life.shared.groups()
     for program, count in wanted.items():
         held = {cores[cpu] for cpu in cpus[program]}
         assert len(held) == count
@@ -95,10 +95,10 @@ def test_grants_are_whole_cores_of_one_numa_node(life: Life) -> None:
 
 
 def test_a_core_changes_hands_and_nothing_else_moves(life: Life) -> None:
-    before = life.shared.cpus()
+    before = life.shared.own()
     apply(entitlement("vision", 1), entitlement("speech", 2))
     holds(life, "decode", "train")
-    after = life.shared.cpus()
+    after = life.shared.own()
     assert after["train"] < before["train"]
     assert len(after["decode"] - before["decode"]) >= 2
 

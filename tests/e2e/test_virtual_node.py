@@ -47,10 +47,14 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
 def test_granted_cores_are_the_kernels(life: Life) -> None:
     granted = life.settles()
     assert granted, life.told()
-    cpus = life.shared.cpus()
     assert sum(granted.values()) <= life.node.cpus - 1
-    agree = lambda: life.shared.told() == life.shared.cpus()  # noqa: E731
-    assert eventually(agree, PATIENCE, pause=5), "a measurement limits a pod for a minute at most"
+    cpus: dict[str, frozenset[int]] = {}
+
+    def agree() -> bool:
+        cpus.update(life.shared.cpus())
+        return life.shared.told() == cpus
+
+    assert eventually(agree, PATIENCE, pause=5), "guests and measurements last a minute at most"
     most = max(granted, key=granted.__getitem__)
     others = frozenset().union(*(cpus[each] for each in cpus if each != most))
     half = life.node.cpus // 2
@@ -140,9 +144,9 @@ def test_the_parallel_fractions_of_two_jobs_are_found_though_the_agent_is_killed
 
 
 def test_a_changed_entitlement_moves_cores(life: Life) -> None:
-    before = life.shared.cpus()
+    before = life.shared.own()
     apply(entitlement("vision", 1), entitlement("speech", 6))
-    moved = lambda: life.shared.cpus() != before and not life.shared.amiss()  # noqa: E731
+    moved = lambda: life.shared.own() != before and not life.shared.amiss()  # noqa: E731
     assert eventually(moved, PATIENCE, pause=5), life.told()
     assert life.settles(), life.told()
 
@@ -168,7 +172,7 @@ RELOAD = f"systemctl daemon-reload; {READ}"
 
 
 def test_a_reloaded_systemd_and_a_killed_kubelet_move_no_core(life: Life) -> None:
-    held, limits = life.shared.cpus(), life.settings()
+    held, limits = life.shared.own(), life.settings()
     life.node.cgroups.look(RELOAD)
     assert {
         name: life.node.cgroups.settings(group) for name, group in life.groups.items()
@@ -179,7 +183,7 @@ def test_a_reloaded_systemd_and_a_killed_kubelet_move_no_core(life: Life) -> Non
     again = lambda: get(heartbeat)["spec"]["renewTime"] > beaten  # noqa: E731
     assert eventually(again, PATIENCE, pause=2)
     assert life.settles(), life.told()
-    assert life.shared.cpus() == held
+    assert life.shared.own() == held
     assert life.unexpected_restarts() == 0
 
 
@@ -211,7 +215,7 @@ def test_a_kubelet_that_is_configured_elsewhere_is_understood(life: Life) -> Non
 
     assert eventually(reserved, PATIENCE, pause=5), life.shared.allocation()
     assert life.settles(), life.told()
-    assert all(0 not in cpus or len(cpus) > 1 for cpus in life.shared.cpus().values())
+    assert all(0 not in own for own in life.shared.own().values())
     assert life.unexpected_restarts() == 0
 
 
@@ -220,7 +224,7 @@ LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases"
 
 def test_a_silent_agent_costs_nobody_a_core(life: Life) -> None:
     """Its Lease lasts 40 s; no grant of the node is withdrawn, and no pod is moved."""
-    held, epoch = life.shared.cpus(), life.shared.allocation()["spec"]["epoch"]
+    held, epoch = life.shared.own(), life.shared.allocation()["spec"]["epoch"]
     life.deploy_agents(nowhere=True)
     try:
         assert eventually(lambda: not pods(SYSTEM, AGENT), PATIENCE, pause=5)
@@ -229,12 +233,12 @@ def test_a_silent_agent_costs_nobody_a_core(life: Life) -> None:
         time.sleep(60)  # longer than the Lease
         assert get(lease)["spec"]["renewTime"] == renewed
         assert life.shared.allocation()["spec"]["epoch"] == epoch
-        assert life.shared.cpus() == held
+        assert life.shared.own() == held
     finally:  # the tests after this one need the agent
         life.deploy_agents(nowhere=False)
     assert eventually(lambda: get(lease)["spec"]["renewTime"] > renewed, PATIENCE, pause=5)
     assert life.settles(), life.told()
-    assert life.shared.cpus() == held
+    assert life.shared.own() == held
 
 
 def test_a_cpuset_controller_that_vanishes_is_there_again(life: Life) -> None:

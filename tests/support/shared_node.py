@@ -10,7 +10,7 @@ from node_cgroups import parse_cpus
 from node_watcher import ALLOCATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from cluster_tools import Document
 
@@ -44,6 +44,8 @@ class Cgroups(Protocol):
     def containers(self) -> Mapping[str, str]: ...
 
     def cpus(self, group: str) -> frozenset[int] | None: ...
+
+    def is_weightless(self, group: str) -> bool: ...
 
     def settings(self, group: str) -> dict[str, str | None]: ...
 
@@ -125,6 +127,26 @@ def values(node: Node) -> dict[str, Any]:
     }
 
 
+def own_cpus(
+    cpus: Mapping[str, frozenset[int]],
+    guests: Collection[str] = (),
+    others: frozenset[int] = frozenset(),
+) -> dict[str, frozenset[int]]:
+    """Return the CPUs of each program that no other one uses, except as a guest.
+
+    Args:
+        cpus: CPUs that each program may use.
+        guests: Programs that borrow CPUs, beside those that they have.
+        others: CPUs that pods without a grant use.
+    """
+    return {
+        program: mine.difference(
+            others, *(cpus[other] for other in cpus if other not in {program, *guests})
+        )
+        for program, mine in cpus.items()
+    }
+
+
 class Shared:
     """The cores and memory that the teams' programs hold on a node.
 
@@ -144,14 +166,20 @@ class Shared:
         enforced = found.get("status", {}).get("enforcedEpoch")
         if not ready(found) or enforced != found["spec"]["epoch"]:
             return {}
-        return {
-            grant["name"].rpartition("-")[0].rpartition("-")[0]: float(grant["cores"])
-            for grant in found["spec"].get("grants", ())
-        }
+        return _grants(found)
 
     def cpus(self) -> dict[str, frozenset[int]]:
         """Return the CPUs that the programs' containers may use, by their cgroups."""
         return self._cpus_in(self.node.cgroups.containers())
+
+    def own(self) -> dict[str, frozenset[int]]:
+        """Return the programs' CPUs that no other pod uses, except as a guest.
+
+        They are the same whoever sleeps, while the CPUs of guests come and go.
+        """
+        groups = self.node.cgroups.containers()
+        cpus = self._cpus_in(groups)
+        return own_cpus(cpus, self._guests_in(groups), self._cpus_of(groups, *pods(SYSTEM)))
 
     def _cpus_in(self, groups: Mapping[str, str]) -> dict[str, frozenset[int]]:
         return {
@@ -162,19 +190,28 @@ class Shared:
             if containers(pod)
         }
 
+    def _guests_in(self, groups: Mapping[str, str]) -> set[str]:
+        """Return the programs with a grant that have the weight of a guest."""
+        granted, weightless = _grants(self.allocation()), self.node.cgroups.is_weightless
+        found = self._groups_in(groups)
+        return {each for each in granted.keys() & found.keys() if weightless(found[each])}
+
     def _cpus_of(self, groups: Mapping[str, str], *some: Document) -> frozenset[int]:
         found = (groups.get(container) for pod in some for container in containers(pod))
         return frozenset().union(*(self.node.cgroups.cpus(each) or () for each in found if each))
 
     def groups(self) -> dict[str, str]:
         """Return the cgroups of the programs' containers, by program."""
-        found = self.node.cgroups.containers()
+        return self._groups_in(self.node.cgroups.containers())
+
+    def _groups_in(self, groups: Mapping[str, str]) -> dict[str, str]:
         return {
-            program: found[container]
+            program: groups[container]
             for team, programs in TEAMS.items()
             for program in programs
             for pod in pods(team, f"app={program}")
             for container in containers(pod)
+            if container in groups
         }
 
     def told(self) -> dict[str, frozenset[int]]:
@@ -197,13 +234,21 @@ class Shared:
         if not granted:
             return "no plan is in force"
         groups = self.node.cgroups.containers()
-        cpus, of_walras = self._cpus_in(groups), self._cpus_of(groups, *pods(SYSTEM))
+        cpus, guests = self._cpus_in(groups), self._guests_in(groups)
+        owned = own_cpus(cpus, guests, self._cpus_of(groups, *pods(SYSTEM)))
         for program, cores in granted.items():
             if program not in cpus:
                 continue  # somebody else's
-            others = of_walras.union(*(cpus[each] for each in cpus if each != program))
-            own = cpus[program] - others
-            right = own == cpus[program] if cores.is_integer() else own < cpus[program]
-            if not right or len(own) < int(cores):
-                return f"{program} was granted {cores} cores; of {cpus[program]}, {own} are its own"
+            own, has = owned[program], cpus[program]
+            shares = not cores.is_integer() or program in guests
+            if (own < has) != shares or len(own) < int(cores):
+                return f"{program} was granted {cores} cores; of {has}, {own} are its own"
         return ""
+
+
+def _grants(allocation: Document) -> dict[str, float]:
+    """Return the cores of a plan's grants by program."""
+    return {
+        grant["name"].rpartition("-")[0].rpartition("-")[0]: float(grant["cores"])
+        for grant in allocation.get("spec", {}).get("grants", ())
+    }

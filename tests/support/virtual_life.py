@@ -40,7 +40,7 @@ class Life:
         self.groups = self.node.cgroups.containers()
         self.groups = {name: group for name, group in self.groups.items() if name in self.before}
         chosen = values(self.node)
-        cores = {"reservedCores": reserved, "memoryNodes": "local", "isolated": True}
+        cores = {"reservedCores": reserved, "memoryNodes": "local"}
         chosen["market"]["spec"]["cores"] = cores
         chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 10, "repeats": 1}
         chosen["operator"]["leaseSeconds"] = 60
@@ -86,7 +86,8 @@ class Life:
 
     def told(self) -> str:
         """Return a text with what was granted, what the kernel has, and how they differ."""
-        return f"{self.shared.granted()} on {self.shared.cpus()}: {self.shared.amiss()}"
+        own, has = self.shared.own(), self.shared.cpus()
+        return f"{self.shared.granted()}: {own} of {has}: {self.shared.amiss()}"
 
     def kill_agent(self) -> None:
         """Kill the agent, and wait until it is there again."""

@@ -18,12 +18,15 @@ _THREADS = "cgroup.threads"
 READ_FILES = ("cpuset.cpus.effective", _THREADS, *FILES_V2)
 READ = rf"""
 cd /sys/fs/cgroup
-find . -path '*kubepods*.scope/*' \( {" -o ".join(f"-name {name}" for name in READ_FILES)} \) \
-  -exec grep -H '' {{}} +
+find . \( -path '*-pod*.slice/cpu.weight' -o -path '*kubepods*.scope/*' \
+  \( {" -o ".join(f"-name {name}" for name in READ_FILES)} \) \) -exec grep -H '' {{}} +
 grep -Hs Cpus_allowed_list /proc/[0-9]*/task/[0-9]*/status
 true
 """
-"""Prints all files of all containers by two processes, of which each takes a second there."""
+"""Prints all files of all containers, and their pods' weights, by two processes.
+
+Each of these takes a second there.
+"""
 
 _LINE = re.compile(r"\./(?P<group>.+)/(?P<file>[a-z.]+):(?P<text>.*)")
 _AFFINITY = re.compile(r"/proc/\d+/task/(?P<thread>\d+)/status:Cpus_allowed_list:\s*(?P<cpus>\S+)")
@@ -67,6 +70,10 @@ class VirtualCgroups:
             return None
         # The agent cannot write its own group, and keeps off others' CPUs by its threads' affinity.
         return self._affinity.get(group) or parse_cpus(text)
+
+    def is_weightless(self, group: str) -> bool:
+        """Return whether a container's pod has the least weight that the kernel knows."""
+        return self._seen.get(group.rpartition("/")[0], {}).get("cpu.weight") == "1"
 
     def settings(self, group: str) -> dict[str, str | None]:
         """Return the files of a group that an agent may change, with their content or None."""
