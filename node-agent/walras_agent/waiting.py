@@ -84,6 +84,7 @@ class WaitingTimes:
     _busy: float = 0.0
     _alone: float = 0.0
     _idle: float = 0.0
+    _unsure: float = 0.0
     _waits: dict[int, float] = field(default_factory=dict)
     _ahead: dict[int, float] = field(default_factory=dict)
 
@@ -101,7 +102,7 @@ class WaitingTimes:
             return
         before, self._before = self._before, threads
         last, self._time = self._last, now
-        ran, awake = 0.0, 0.0
+        ran, awake, waited_before = 0.0, 0.0, self._waited
         for thread, each in threads.items():
             was = before.get(thread, Thread(0.0, 0.0, could_run=False))
             ran += max(each.ran - was.ran, 0.0)
@@ -111,7 +112,10 @@ class WaitingTimes:
             awake = max(awake, max(each.ran - was.ran, 0.0) + waited)
         earlier = {thread for thread, each in before.items() if each.could_run}
         later = {thread for thread, each in threads.items() if each.could_run}
-        if not earlier & later:
+        self._settle_unsure(before, threads, earlier)
+        if earlier & later:
+            self._unsure += max(now - last - ran - (self._waited - waited_before), 0.0)
+        else:
             self._idle += max(now - last - awake, 0.0)
         if not earlier and not later:
             self._waits.clear()
@@ -136,6 +140,21 @@ class WaitingTimes:
     def ran(self) -> float:
         """CPU time in seconds that was seen."""
         return self._ran
+
+    def _settle_unsure(
+        self, before: dict[int, Thread], threads: dict[int, Thread], earlier: set[int]
+    ) -> None:
+        """Count time as idle that may have been waiting, which is known once a thread has run.
+
+        A thread that could run at two looks may have slept meanwhile, or it waited on, which the
+        scheduler counts when the thread has a CPU again.
+        """
+        if earlier - threads.keys():
+            self._unsure = 0.0
+        elif all(threads[each][:2] != before[each][:2] for each in earlier):
+            waits = (threads[each].waited - before[each].waited for each in earlier)
+            self._idle += max(self._unsure - max(waits, default=0.0), 0.0)
+            self._unsure = 0.0
 
     def _note_fellows(self, earlier: set[int], later: set[int]) -> None:
         """Note by how much each thread that has stopped waited less than those that go on."""

@@ -144,6 +144,29 @@ def test_a_program_that_sleeps_takes_as_long_as_it_sleeps_however_rarely_it_is_l
     assert found.idle == pytest.approx(0.36)
 
 
+def test_a_program_that_could_run_at_every_look_may_have_slept_in_between() -> None:
+    """It runs 40 ms and sleeps 150 ms, waits 10 ms before it runs again, and is seen rarely."""
+    times = WaitingTimes(1, None)
+    for turn in range(51):
+        times.look(0.2 * turn, {1: Thread(0.04 * turn, 0.01 * turn, could_run=True)})
+    found = times.unwaited(10.0, 2.0)
+    assert found is not None
+    assert found.busy == pytest.approx(2.0)
+    assert found.idle == pytest.approx(7.5, rel=0.1)
+
+
+def test_a_thread_that_waits_over_many_looks_was_never_idle() -> None:
+    """The scheduler counts its second of waiting when it has a CPU again."""
+    times = WaitingTimes(1, 0.0)
+    for turn in range(10):
+        times.look(0.1 * turn, {1: Thread(0.05, 0.0, could_run=True)})
+    times.look(1.05, {1: Thread(0.1, 0.95, could_run=True)})
+    times.look(1.1, {1: Thread(0.15, 0.95, could_run=True)})
+    found = times.unwaited(1.1, 0.15)
+    assert found is not None
+    assert found.idle == pytest.approx(0.0, abs=0.01)
+
+
 def test_nothing_is_said_of_threads_that_were_not_seen() -> None:
     run = Played(Random(0), 0, WaitingTimes(2, 0.0))
     run.compute(0, 1.0)
