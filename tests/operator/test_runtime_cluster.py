@@ -40,9 +40,11 @@ from walras_operator.decide.world import (
 from walras_operator.lead.lease import EPOCHS
 from walras_operator.publish.ledger_parts import LedgerParts
 from walras_operator.publish.object_writer import ObjectWriter
-from walras_operator.publish.publisher import Publisher, Stamp
+from walras_operator.publish.publisher import Publisher
+from walras_operator.publish.stamp import Stamp
+from walras_operator.watch.cached_objects import CachedAllocation
 from walras_operator.watch.kinds import Scope
-from walras_operator.watch.mirror import CachedAllocation, Mirror
+from walras_operator.watch.mirror import Mirror
 from walras_operator.watch.watches import Watches
 from walras_service.api import MERGE, Api, settings
 from walras_service.api_errors import ApiError

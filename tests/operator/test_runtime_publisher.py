@@ -27,7 +27,8 @@ from walras_operator.loop.health import HealthInputs, liveness_problems
 from walras_operator.loop.recompute import Recompute, _LeaderTerm
 from walras_operator.metrics.operator_metrics import Metrics
 from walras_operator.publish import attempts
-from walras_operator.publish.publisher import Publisher, PublishResult, Stamp
+from walras_operator.publish.publisher import Publisher, PublishResult
+from walras_operator.publish.stamp import Stamp
 from walras_service.api_errors import refusal
 
 STAMP = Stamp(7, "2026-01-31T12:00:00Z", 1, "operator-0")

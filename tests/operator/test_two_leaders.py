@@ -28,7 +28,8 @@ from walras_operator.loop.recompute import Recompute, _LeaderTerm
 from walras_operator.metrics.operator_metrics import Metrics
 from walras_operator.publish import attempts, publisher
 from walras_operator.publish.ledger_parts import LedgerParts
-from walras_operator.publish.publisher import Publisher, Stamp
+from walras_operator.publish.publisher import Publisher
+from walras_operator.publish.stamp import Stamp
 from walras_operator.watch.kinds import Scope
 from walras_operator.watch.mirror import Mirror
 from worlds import document, entitlement, job, market, node, pod

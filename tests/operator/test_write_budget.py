@@ -8,7 +8,8 @@ from typing import Any
 
 from walras_operator.decide.workload_jobs import _free_name, _Target
 from walras_operator.decide.world import AutomaticWrite, NodeWrite, Reference, Writes
-from walras_operator.publish.publisher import THREADS, Publisher, Stamp
+from walras_operator.publish.publisher import THREADS, Publisher
+from walras_operator.publish.stamp import Stamp
 from walras_operator.publish.write_budget import (
     FIRST_PAUSE,
     LONGEST_PAUSE,

@@ -16,7 +16,7 @@ from walras_operator.decide.conditions import conditions_of
 from walras_operator.lead.lease import next_epoch
 from walras_operator.lifecycle.requests import list_all, retry_transient
 from walras_operator.watch.agent_leases import AgentLeases
-from walras_operator.watch.mirror import CachedAllocation
+from walras_operator.watch.cached_objects import CachedAllocation
 from walras_service.api_errors import ApiError
 from walras_service.kinds import LEASES, OURS
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 from walras_api.market import MarketSpec
 from walras_operator.decide.credits.quanta import time_at
 from walras_operator.lead.lease import next_epoch
-from walras_operator.publish.publisher import PublishResult, Stamp
+from walras_operator.publish.publisher import PublishResult
+from walras_operator.publish.stamp import Stamp
 from walras_service import collector
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from walras_api.contract import API_VERSION, OPERATOR
-from walras_operator.watch.mirror import CachedAllocation
+from walras_operator.watch.cached_objects import CachedAllocation
 from walras_service.api import OPERATIONS
 from walras_service.api_errors import ApiError
 from walras_service.kinds import OURS

@@ -11,25 +11,33 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from walras_api.assembly import Objects
 from walras_api.cluster import Pod
 from walras_api.contract import MARKET_NAME
-from walras_api.market_job import JobData, MarketJob
-from walras_api.model import Resource
-from walras_api.parse import ResourceError, describe, parse_allocation, parse_object
+from walras_api.parse import describe
 from walras_api.waiting import waiting_method
-from walras_operator.decide.conditions import clipped
 from walras_operator.decide.status.objects import OWN_KINDS
-from walras_operator.decide.world import MOST_REPORTED, Broken, Reference, World
+from walras_operator.decide.world import Broken, Reference, World
 from walras_operator.watch.agent_leases import AgentLeases
+from walras_operator.watch.cached_objects import (
+    CachedAllocation,
+    CachedObject,
+    as_broken,
+    is_news,
+    is_older,
+    name_of,
+    sharing,
+    without_own_status,
+    without_status,
+)
 from walras_operator.watch.kept_bytes import MOST_OF_NAMESPACE, MOST_OF_OBJECT, kept_bytes
 from walras_service.kinds import OURS, WORKLOADS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from walras_operator.watch.kinds import Watched
     from walras_service.api import Document
@@ -37,56 +45,8 @@ if TYPE_CHECKING:
 BOUNDED = frozenset({"Entitlement", "MarketJob", "Pod", "SpeedupProfile", *WORKLOADS})
 """Kinds whose objects users write, in any number and size that the API server accepts."""
 
-_MOST_PROBLEMS = 20
-_LONGEST_PROBLEM = 1000
 _MOST_DELETED = 500
-_MEASURES = frozenset({"memoryDemand", "usedCpus"})
 """Deleted objects that are remembered: more than are deleted while a write is answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class CachedObject:
-    """An object in the mirror.
-
-    Attributes:
-        name: Namespace and name of the object.
-        version: The resourceVersion.
-        value: A model of `walras_api`, or `Broken` if the object is invalid.
-        epoch: Epoch of a NodeAllocation; 0 for other kinds.
-        reported: Epoch that the node's agent reports to enforce; 0 for other kinds.
-        size: Bytes that it takes, if users write such objects; 0 for other kinds.
-    """
-
-    name: tuple[str, str]
-    version: str
-    value: Any
-    epoch: int = 0
-    reported: int = 0
-    size: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CachedAllocation:
-    """Identity and epochs of a NodeAllocation as last seen.
-
-    Attributes:
-        uid: UID of the object.
-        version: The resourceVersion.
-        epoch: Epoch in its spec; 0 if the object is invalid.
-        reported: Epoch that the node's agent reports to enforce; 0 if it reports none.
-    """
-
-    uid: str
-    version: str
-    epoch: int = 0
-    reported: int = 0
-
-    @classmethod
-    def read(cls, document: Document) -> CachedAllocation:
-        """Parse a NodeAllocation from the API server."""
-        metadata = document["metadata"]
-        uid, version = metadata["uid"], metadata["resourceVersion"]
-        return cls(uid, version, _epoch(document), _reported(document))
 
 
 class Mirror:
@@ -138,7 +98,7 @@ class Mirror:
         if before is None:
             if kind in {"Entitlement", "MarketJob"}:
                 self._changed(True)  # an automatic one: the next decision divides cores by it
-        elif _without_status(before.value) != _without_status(after.value):
+        elif without_status(before.value) != without_status(after.value):
             self._changed(True)
 
     def placed(self, uid: str, pod: Pod) -> None:
@@ -264,24 +224,21 @@ class Mirror:
             return self._take_lease(uid, version, document)
         if self._has(kind, uid, version):
             return False
-        entry = CachedObject(
-            _name(metadata),
-            version,
-            _understood(kind, document),
-            _epoch(document),
-            _reported(document),
-        )
+        entry = CachedObject.read(kind, document)
         with self._lock:
             before = self._tables[kind].get(uid)
             if before is None and uid in self._deleted_lately:
                 return False
-            if before is not None and _older(version, before.version):
+            if before is not None and is_older(version, before.version):
                 return False
             if before is not None:
-                entry = replace(entry, value=_sharing(before.value, entry.value))
+                entry = replace(entry, value=sharing(before.value, entry.value))
             entry = self._bounded(kind, entry, document, 0 if before is None else before.size)
             self._tables[kind][uid] = entry
-        return before is None or self._differs(kind, before.value, entry.value)
+        if before is None:
+            return True
+        own_status = self._kinds[kind].own_status
+        return is_news(kind, before.value, entry.value, own_status=own_status)
 
     def _bounded(
         self, kind: str, entry: CachedObject, document: Document, before: int
@@ -297,7 +254,7 @@ class Mirror:
         if kind not in BOUNDED:
             return entry
         namespace, value = entry.name[0], entry.value
-        size = kept_bytes(_without_own_status(value))
+        size = kept_bytes(without_own_status(value))
         kept = self._kept[namespace] - before
         problem = ""
         if size > MOST_OF_OBJECT:
@@ -308,7 +265,7 @@ class Mirror:
                 f"{MOST_OF_NAMESPACE >> 20} MiB of memory; delete some, then change this one"
             )
         if problem:
-            value = _broken((f"{describe(document)}: {problem}",), document)
+            value = as_broken((f"{describe(document)}: {problem}",), document)
             size = kept_bytes(value.problems)
         self._kept[namespace] = kept + size
         return replace(entry, value=value, size=size)
@@ -321,7 +278,7 @@ class Mirror:
 
     def _take_lease(self, uid: str, version: str, document: Document) -> bool:
         with self._lock:
-            self._tables["Lease"][uid] = CachedObject(_name(document["metadata"]), version, None)
+            self._tables["Lease"][uid] = CachedObject(name_of(document["metadata"]), version, None)
             return self._agents.see(uid, document, self._clock())
 
     def _deleted(self, kind: str, document: Document) -> bool:
@@ -344,93 +301,3 @@ class Mirror:
             self._deleted_lately[uid] = None
             if len(self._deleted_lately) > _MOST_DELETED:
                 del self._deleted_lately[next(iter(self._deleted_lately))]
-
-    def _differs(self, kind: str, before: Any, after: Any) -> bool:
-        if (
-            self._kinds[kind].own_status
-            and isinstance(before, Resource)
-            and isinstance(after, Resource)
-        ):
-            return _without_status(before) != _without_status(after)
-        if kind == "NodeAllocation":
-            return bool(_without_measures(before) != _without_measures(after))
-        return bool(before != after)
-
-
-def _sharing(before: Any, after: Any) -> Any:
-    """Return an object of Walras's kinds with what is equal of its spec and metadata from before.
-
-    What follows from these alone then need not be computed again after a change of the status
-    (`walras_api.kept`).
-    """
-    if not isinstance(after, Resource) or type(before) is not type(after):
-        return after
-    fields = ("metadata", "spec")
-    same = {each: getattr(before, each) for each in fields if hasattr(before, each)}
-    same = {each: value for each, value in same.items() if value == getattr(after, each)}
-    return after.model_copy(update=same)
-
-
-def _understood(kind: str, document: Document) -> Any:
-    try:
-        parsed = parse_allocation(document) if kind == "NodeAllocation" else parse_object(document)
-    except ResourceError as error:
-        return _broken(error.problems, document)
-    if isinstance(parsed, MarketJob) and parsed.spec.command is not None:
-        unread = {"command": parsed.spec.command[:1], "env": [], "data": JobData()}
-        return parsed.model_copy(update={"spec": parsed.spec.model_copy(update=unread)})
-    return parsed
-
-
-def _broken(problems: Sequence[str], document: Document) -> Broken:
-    """Return what is kept of an invalid object; its owner can make it have any number of faults."""
-    shown = tuple(clipped(each, _LONGEST_PROBLEM) for each in problems[:_MOST_PROBLEMS])
-    status = document.get("status") if document["kind"] in OWN_KINDS else None
-    return Broken(shown, document["metadata"].get("generation", 0), status)
-
-
-def _without_own_status(value: Any) -> Any:
-    return value.model_copy(update={"status": None}) if isinstance(value, Resource) else value
-
-
-def _without_status(resource: Resource | Broken) -> tuple[Any, ...]:
-    """Return what users can change of an object."""
-    if isinstance(resource, Broken):
-        return resource.problems, resource.generation
-    metadata = resource.metadata
-    return metadata.labels, metadata.generation, getattr(resource, "spec", None)
-
-
-def _without_measures(allocation: Any) -> Any:
-    """Return a NodeAllocation without memory demands, which wait, and without CPUs in use.
-
-    They change on all nodes at any time; to clear the market for each would never end.
-    """
-    status = allocation.status if isinstance(allocation, Resource) else None
-    if not isinstance(status, dict) or not isinstance(status.get("pods"), list):
-        return allocation
-    pods = [
-        {field: value for field, value in pod.items() if field not in _MEASURES}
-        for pod in status["pods"]
-        if isinstance(pod, dict)
-    ]
-    return allocation.model_copy(update={"status": {**status, "pods": pods}})
-
-
-def _older(version: str, known: str) -> bool:
-    return version.isdecimal() and known.isdecimal() and int(version) < int(known)
-
-
-def _epoch(document: Document, part: str = "spec") -> int:
-    content = document.get(part)
-    epoch = content.get("epoch") if isinstance(content, dict) else None
-    return epoch if isinstance(epoch, int) else 0
-
-
-def _reported(document: Document) -> int:
-    epoch = _epoch(document, "status")
-    return epoch if epoch <= MOST_REPORTED else 0
-
-
-def _name(metadata: Document) -> tuple[str, str]:
-    return metadata.get("namespace", ""), metadata["name"]

@@ -269,8 +269,8 @@ def kinds_of_kueue(api: Api) -> tuple[Kind, ...]:
     for version in _VERSIONS:
         if version not in served:
             continue
-        found = api.find(f"/apis/{KUEUE}/{version}") or {}
-        there = {each["name"] for each in found.get("resources", ())}
+        group_version = api.find(f"/apis/{KUEUE}/{version}") or {}
+        there = {each["name"] for each in group_version.get("resources", ())}
         if _NAMESPACED.keys() - _OPTIONAL <= there:
             return tuple(
                 Kind(KUEUE, version, plural, namespaced)
