@@ -24,7 +24,8 @@ from walras.market.snapshot import (
 from walras.mechanisms.cooper.beliefs import PRIOR_LOSS
 from walras.mechanisms.cooper.preference import DisutilityError
 from walras.placement import colocation
-from walras.placement.colocation import NO_FREE_SOCKET, NO_ROOM, WAITS_FOR_MATCHING, expected_losses
+from walras.placement.agents_by_kind import expected_losses
+from walras.placement.colocation import NO_FREE_SOCKET, NO_ROOM, WAITS_FOR_MATCHING
 from walras_studies.cooper.policies import POLICIES
 
 if TYPE_CHECKING:

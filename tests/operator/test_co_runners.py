@@ -26,12 +26,14 @@ from walras_operator.decide.measuring.co_runners import (
     penalties_of,
     with_observation,
 )
-from walras_operator.decide.measuring.measurement_record import (
-    EMPTY,
+from walras_operator.decide.measuring.counted_progress import (
     CountedProgress,
     StoredMeasurement,
-    measured_status,
     samples_of,
+)
+from walras_operator.decide.measuring.measurement_record import (
+    EMPTY,
+    measured_status,
     with_check,
     with_measurement,
 )

@@ -13,13 +13,15 @@ from measured_worlds import measurement
 from walras.speedup.amdahls_law import speedup
 from walras_api.speedup_profile_status import MOST_SCORED, OnlineRequest
 from walras_operator.decide.measuring.co_runners import ALONE, CoRunner
+from walras_operator.decide.measuring.counted_progress import (
+    CountedProgress,
+    StoredMeasurement,
+    samples_of,
+)
 from walras_operator.decide.measuring.measurement_record import (
     EMPTY,
-    CountedProgress,
     ProfileRecord,
-    StoredMeasurement,
     measured_status,
-    samples_of,
     with_check,
     with_measurement,
 )

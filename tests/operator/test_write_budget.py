@@ -6,7 +6,8 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
-from walras_operator.decide.workload_jobs import _free_name, _Target
+from walras_operator.decide.workload_jobs import _free_name
+from walras_operator.decide.workload_members import Target
 from walras_operator.decide.world import AutomaticWrite, NodeWrite, Reference, Writes
 from walras_operator.publish.publisher import THREADS, Publisher
 from walras_operator.publish.stamp import Stamp
@@ -153,7 +154,7 @@ def test_names_are_valid_and_take_linear_time() -> None:
 
     taken = Counted()
     for number in range(4000):
-        target = _Target("lab", "Deployment", f"{'a' * 199}--{number}", "apps")
+        target = Target("lab", "Deployment", f"{'a' * 199}--{number}", "apps")
         name = _free_name(target, taken)
         assert len(name) <= 253
         assert name[-1].isalnum()

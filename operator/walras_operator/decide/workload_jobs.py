@@ -1,14 +1,8 @@
-"""Pure: choose the MarketJobs that are made, changed or deleted for labelled workloads.
-
-A workload is whatever stands at the top of a pod's owners: a Deployment above a ReplicaSet, a
-RayJob above a RayCluster. What makes workloads on a schedule, such as a CronJob, is none: each of
-its Jobs is a workload, and the schedule names the program that they all run.
-"""
+"""Pure: choose the MarketJobs that are made, changed or deleted for labelled workloads."""
 
 from __future__ import annotations
 
 import hashlib
-from collections import ChainMap, defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, count
@@ -16,38 +10,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.market.admission import AccessPolicy
 from walras_api.assembly import entitlement_of
-from walras_api.cluster import OwnerReference, group_of
 from walras_api.contract import (
     API_VERSION,
     ENTITLEMENT_LABEL,
     GROUP,
-    JOB_LABEL,
     JOB_SETTINGS,
     MANAGED_BY_LABEL,
     OPERATOR,
 )
 from walras_api.kinds import MarketJob
 from walras_api.parse import ResourceError, parse_resource
-from walras_api.selection import NO_CONTROLLERS, OwnerKey, owners, select
+from walras_api.selection import select
 from walras_operator.decide.conditions import Problem
-from walras_operator.decide.workload_owners import is_readable
+from walras_operator.decide.workload_members import Member, Target, target_of, workload_members
 from walras_operator.decide.world import AutomaticWrite, Reference, reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from walras_api.assembly import Objects
-    from walras_api.cluster import ObjectMeta, Pod, Workload
+    from walras_api.cluster import OwnerReference
     from walras_api.job_inputs import Name
     from walras_api.kinds import MarketJobSpec, MarketSpec
-    from walras_api.selection import Controllers
     from walras_operator.decide.world import Document, World
-
-SCHEDULES = frozenset({"CronJob", "CronWorkflow", "ScheduledSparkApplication", "RayCronJob"})
-"""Kinds that make a new workload for every run of a program."""
-
-PER_NODE = frozenset({"DaemonSet", "Node"})
-"""Kinds whose pods belong to nodes, and take part only if they are labelled."""
 
 _PLAIN = {
     "deadline": "deadline",
@@ -61,7 +46,6 @@ _PLAIN = {
 
 _WHOLE_NUMBERS = frozenset({"maxCores", "minCores"})
 _LONGEST_NUMBER = 12
-
 
 _LONGEST_NAME = 200
 """Characters of the name of an automatic MarketJob, of which profiles and Events are named, too."""
@@ -82,52 +66,6 @@ class WorkloadJobs:
     problems: Mapping[Name, Problem] = field(default_factory=dict)
 
 
-class _Target(NamedTuple):
-    """The workload that a MarketJob names as its target."""
-
-    namespace: str
-    kind: str
-    name: str
-    group: str
-
-
-class _Origin(NamedTuple):
-    """The workload that made a pod.
-
-    Attributes:
-        workload: Reference to the workload.
-        schedule: Name of the schedule that made the workload; empty if none did.
-        labelled: Labelled owners of the pod, the nearest first.
-    """
-
-    workload: OwnerReference
-    schedule: str
-    labelled: tuple[Workload, ...]
-
-
-class _Member(NamedTuple):
-    """A pod of a workload that takes part, and where it comes from."""
-
-    pod: Pod
-    origin: _Origin
-
-    @property
-    def age(self) -> tuple[str, str]:
-        """Sort key by age."""
-        return self.pod.metadata.creation_timestamp, self.pod.metadata.name
-
-    @property
-    def sources(self) -> list[ObjectMeta]:
-        """Metadata whose labels and annotations count, those of the pod first."""
-        return [self.pod.metadata, *(each.metadata for each in self.origin.labelled)]
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """Annotations and labels that set fields of its MarketJob."""
-        kept = (kept for each in self.sources for kept in (each.annotations, each.labels))
-        return ChainMap(*kept)
-
-
 class _Spec(NamedTuple):
     """The spec of a workload's MarketJob, as a document and parsed, and what is wrong with it."""
 
@@ -142,11 +80,11 @@ def workload_jobs(world: World, rules: MarketSpec) -> WorkloadJobs:
     A MarketJob that somebody writes for the same pods replaces the automatic one.
     """
     objects = world.objects
-    automatic = {target: job for job in objects.jobs if (target := _target_of(job)) is not None}
+    automatic = {target: job for job in objects.jobs if (target := target_of(job)) is not None}
     admitted = _admitted_namespaces(objects) if rules.jobs.create == "Entitled" else frozenset()
     members, undecided = world.kept.of(
         "",
-        _members,
+        workload_members,
         objects.pods,
         objects.workloads,
         objects.jobs,
@@ -187,7 +125,7 @@ def workload_jobs(world: World, rules: MarketSpec) -> WorkloadJobs:
     return WorkloadJobs(tuple(sorted(writes, key=lambda each: each.object)), problems)
 
 
-def _specs(world: World, members: Mapping[_Target, Sequence[_Member]]) -> dict[_Target, _Spec]:
+def _specs(world: World, members: Mapping[Target, Sequence[Member]]) -> dict[Target, _Spec]:
     """Return the specs of the workloads' MarketJobs, without workloads that cannot exist."""
     objects = world.objects
     queues = {} if world.quotas is None else world.quotas.queue_of_owner
@@ -214,104 +152,6 @@ def _specs(world: World, members: Mapping[_Target, Sequence[_Member]]) -> dict[_
     return specs
 
 
-def _target_of(job: MarketJob) -> _Target | None:
-    """Return the workload of an automatic MarketJob; None if somebody has written the MarketJob."""
-    target = job.spec.target_ref
-    if target is None or not job.is_automatic:
-        return None
-    group = group_of(target.api_version)
-    return _Target(job.metadata.namespace, target.kind, target.name, group)
-
-
-def _members(
-    pods: Sequence[Pod],
-    workloads: Sequence[Workload],
-    jobs: Sequence[MarketJob],
-    controllers: Controllers,
-    admitted: Collection[str],
-    create: str,
-) -> tuple[Mapping[_Target, Sequence[_Member]], Collection[str]]:
-    """Return the pods of all workloads that take part, and namespaces with owners to look up.
-
-    Args:
-        pods: Pods of the cluster.
-        workloads: Labelled workloads.
-        jobs: MarketJobs, automatic ones and others.
-        controllers: Controllers of the owners of pods, as far as they are known.
-        admitted: Namespaces of which unlabelled workloads take part, too.
-        create: ``spec.jobs.create`` of the Market.
-    """
-    by_target: defaultdict[_Target, list[_Member]] = defaultdict(list)
-    undecided: set[str] = set()
-    if create == "Never":
-        return by_target, undecided
-    labelled = {
-        _Target(
-            each.metadata.namespace, each.kind, each.metadata.name, group_of(each.api_version)
-        ): each
-        for each in workloads
-        if JOB_LABEL in each.metadata.labels
-    }
-    followed = {target.namespace for target in labelled}
-    origins: dict[tuple[str, str, str, str, str], _Origin | None] = {}
-    for pod in pods:
-        namespace = pod.metadata.namespace
-        if not pod.alive or pod.is_static:
-            continue
-        if not (JOB_LABEL in pod.metadata.labels or namespace in followed or namespace in admitted):
-            continue
-        owner = next(owners(pod, NO_CONTROLLERS), None) or _itself(pod)
-        key = namespace, owner.api_version, owner.kind, owner.name, owner.uid
-        if key not in origins:
-            origins[key] = _origin(pod, controllers, labelled)
-        origin = origins[key]
-        if origin is None:
-            undecided.add(namespace)
-        elif _takes_part(member := _Member(pod, origin), admitted):
-            top = origin.workload
-            by_target[_Target(namespace, top.kind, top.name, top.group)].append(member)
-    written = [job for job in jobs if _target_of(job) is None]
-    if written:
-        theirs = [(target, each.pod) for target, members in by_target.items() for each in members]
-        for number in select(written, [pod for _, pod in theirs], controllers).job:
-            by_target.pop(theirs[number][0], None)
-    return by_target, undecided
-
-
-def _itself(pod: Pod) -> OwnerReference:
-    """Return a reference to a pod, which is its own workload if nothing owns it."""
-    name, uid = pod.metadata.name, pod.metadata.uid
-    return OwnerReference.model_construct(api_version="v1", kind="Pod", name=name, uid=uid)
-
-
-def _origin(
-    pod: Pod, controllers: Controllers, labelled: Mapping[_Target, Workload]
-) -> _Origin | None:
-    """Return where a pod comes from; None while the controller of an owner is to be looked up."""
-    namespace, workload = pod.metadata.namespace, _itself(pod)
-    schedule, marks = "", []
-    for owner in owners(pod, controllers):
-        if owner.kind in SCHEDULES:
-            schedule = owner.name
-            break
-        workload = owner
-        mark = labelled.get(_Target(namespace, owner.kind, owner.name, owner.group))
-        if mark is not None:
-            marks.append(mark)
-    else:
-        owned = workload.uid != pod.metadata.uid
-        if owned and is_readable(workload) and OwnerKey(namespace, workload) not in controllers:
-            return None
-    return _Origin(workload, schedule, tuple(marks))
-
-
-def _takes_part(member: _Member, admitted: Collection[str]) -> bool:
-    for each in member.sources:
-        if JOB_LABEL in each.labels:
-            return each.labels[JOB_LABEL] != "false"
-    return member.pod.metadata.namespace in admitted and member.origin.workload.kind not in PER_NODE
-
-
 def _admitted_namespaces(objects: Objects) -> frozenset[str]:
     """Return the namespaces that name an entitlement, or that only one entitlement admits."""
     access = AccessPolicy(map(entitlement_of, objects.entitlements))
@@ -333,7 +173,7 @@ def _default_entitlement(namespace: str, labels: Mapping[str, str], access: Acce
     return named or access.only_entitlement(namespace, labels) or namespace
 
 
-def _free_name(target: _Target, taken: Collection[Name]) -> str:
+def _free_name(target: Target, taken: Collection[Name]) -> str:
     """Return the workload's name, or one made of it that no other MarketJob has.
 
     Thousands of workloads may have names with the same beginning, so their digests follow.
@@ -349,7 +189,7 @@ def _free_name(target: _Target, taken: Collection[Name]) -> str:
 
 @lru_cache(maxsize=_SPECS_KEPT)
 def _spec(
-    target: _Target,
+    target: Target,
     api_version: str,
     entitlement: str,
     schedule: str,

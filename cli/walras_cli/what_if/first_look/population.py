@@ -16,7 +16,7 @@ from walras_api.market import CoresPolicy
 from walras_api.supply import MILLI, for_sale, taken_by, why_closed
 from walras_cli.what_if.first_look.queues import Queues
 from walras_cli.what_if.owners import Workload, controllers_in, workload_of
-from walras_operator.decide.workload_jobs import PER_NODE
+from walras_operator.decide.workload_members import PER_NODE
 from walras_service.failures import BadInput
 
 if TYPE_CHECKING:

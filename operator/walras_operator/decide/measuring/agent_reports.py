@@ -18,7 +18,7 @@ from walras.speedup.rates import Progress, samples_of_progress
 from walras_api.node_allocation_status import MOST_CPUS, ProfilingStatus
 from walras_api.speedup_profile_status import MOST_SAMPLES
 from walras_operator.decide.conditions import Problem, clipped
-from walras_operator.decide.measuring.measurement_record import CountedProgress, StoredMeasurement
+from walras_operator.decide.measuring.counted_progress import CountedProgress, StoredMeasurement
 from walras_operator.decide.measuring.requests import pod_and_node
 from walras_operator.decide.numbers import figure
 

@@ -10,24 +10,22 @@ from the record, so later reports about it are ignored.
 from __future__ import annotations
 
 import math
-from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from walras.speedup.amdahls_law import speedup
 from walras.speedup.diagnosis import diagnose
 from walras.speedup.profile import fit_profile
-from walras.speedup.rates import RUNTIME_FINDINGS, Progress, rate_on_one_core, samples_of_progress
+from walras.speedup.rates import RUNTIME_FINDINGS, rate_on_one_core, samples_of_progress
 from walras_api.speedup_profile_status import (
     MOST_COMPANY,
     MOST_MEASUREMENTS,
     FractionAt,
     OnlineCheck,
     OnlineFailure,
-    OnlineMeasurement,
     OnlineProfile,
-    OnlineSample,
     ProfileFinding,
     SpeedupProfileStatus,
 )
@@ -40,6 +38,13 @@ from walras_operator.decide.measuring.co_runners import (
     penalties_of,
     relative_departure,
     with_observation,
+)
+from walras_operator.decide.measuring.counted_progress import (
+    CountedProgress,
+    StoredMeasurement,
+    observation_of,
+    relative_error,
+    samples_of,
 )
 from walras_operator.decide.measuring.tested_predictions import with_tested
 from walras_operator.decide.measuring.times import later
@@ -56,9 +61,6 @@ if TYPE_CHECKING:
 
 _DAY = 86400
 
-MEDIAN_ERROR = math.sqrt(math.pi / 2)
-"""Standard error of a median in units of that of a mean, for many Gaussian numbers."""
-
 BY_CPU_TIME = ProfileFinding(
     code="PenaltiesByCPUTime",
     message=(
@@ -70,27 +72,6 @@ BY_CPU_TIME = ProfileFinding(
 
 DEPARTURES = 2
 """Checks in a row that must find a deviation before a job is measured again."""
-
-
-class StoredMeasurement(OnlineMeasurement):
-    """A measurement whose samples are parsed only when they are needed.
-
-    There are thousands in a large cluster, and most decisions need none.
-    """
-
-    samples: Any = ()
-
-
-class CountedProgress(NamedTuple):
-    """The progress of a pod in a measurement.
-
-    Attributes:
-        samples: Samples in the order in which they were taken.
-        measurement: The same samples in the form in which a profile stores them.
-    """
-
-    samples: list[Progress]
-    measurement: StoredMeasurement
 
 
 class ProfileRecord(OnlineProfile):
@@ -174,37 +155,7 @@ def _looks_alone(record: ProfileRecord, measured: StoredMeasurement) -> Iterator
     one, fraction = rate_on_one_core(samples), _fit(record).fraction
     for cores in sorted({each.cores for each in samples}):
         at = [each for each in samples if each.cores == cores]
-        yield _observation(ALONE, measured.source, at, one * speedup(cores, fraction))
-
-
-def _observation(
-    co_runner: CoRunner,
-    source: Literal["instructions", "cpuTime", "file", "http"],
-    samples: Sequence[Progress],
-    predicted: float,
-    *,
-    together: bool = False,
-) -> Observation:
-    """Return samples on one number of cores as the ratio to a predicted rate."""
-    rate = median(each.rate for each in samples)
-    deviation = _relative_error(samples)
-    return Observation(
-        co_runner,
-        samples[-1].cores,
-        source,
-        rate / predicted,
-        None if deviation is None else deviation * rate / predicted,
-        together=together,
-    )
-
-
-def _relative_error(samples: Sequence[Progress]) -> float | None:
-    """Return the standard error of the median rate, as a part of it; None for one sample."""
-    if len(samples) == 1:
-        return None
-    rates = [each.rate for each in samples]
-    shown = MEDIAN_ERROR * stdev(rates) / math.sqrt(len(rates)) / median(rates)
-    return math.hypot(shown, median(each.error for each in samples))
+        yield observation_of(ALONE, measured.source, at, one * speedup(cores, fraction))
 
 
 def with_failure(record: ProfileRecord, problem: Problem, now: str) -> ProfileRecord:
@@ -284,19 +235,6 @@ def has_changed(record: ProfileRecord) -> bool:
     return record.check is not None and record.check.departures >= DEPARTURES
 
 
-def samples_of(measured: StoredMeasurement) -> list[Progress]:
-    """Return a measurement's samples as numbers.
-
-    Raises:
-        ValueError: The samples are malformed.
-    """
-    samples = map(OnlineSample.read, measured.samples)
-    return [
-        Progress(each.cores, *map(float, (each.seconds, each.progress, each.error or 0)))
-        for each in samples
-    ]
-
-
 def measured_status(record: ProfileRecord) -> Document:
     """Return a profile's status without conditions: the record, and what follows from it.
 
@@ -374,7 +312,7 @@ def _look(
     cores = samples[-1].cores
     predicted = rate_on_one_core(samples_of(reference)) * speedup(cores, _fit(record).fraction)
     at = [each for each in samples if each.cores == cores]
-    return _observation(
+    return observation_of(
         co_runner, reference.source, at, predicted, together=reference.co_runners != []
     )
 
@@ -398,7 +336,7 @@ def _predicted_by(
     more cores, which is about as large.
     """
     fit, samples = _fit(record), samples_of(reference)
-    error = _relative_error([each for each in samples if each.cores == 1])
+    error = relative_error([each for each in samples if each.cores == 1])
     return fit.fraction, math.sqrt(fit.variance), UNKNOWN_DEVIATION if error is None else error
 
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from walras_api.job_inputs import Name
     from walras_api.kinds import SpeedupProfile
     from walras_api.speedup_profile_status import OnlineRequest
-    from walras_operator.decide.measuring.measurement_record import CountedProgress, ProfileRecord
+    from walras_operator.decide.measuring.counted_progress import CountedProgress
+    from walras_operator.decide.measuring.measurement_record import ProfileRecord
     from walras_operator.decide.world import Document, World
 
 
