@@ -137,7 +137,6 @@ def test_the_first_user_of_an_empty_ledger_starts_with_what_it_is_given() -> Non
         (lambda: Ledger.open("AB", Fraction(1, 3)), "1/3 credits: a whole number of millionths"),
         (lambda: Ledger.open("AB", 10**13), "10000000000000 credits: .* below 9000000000000"),
         (lambda: Ledger.open("AB", -1), "user 'A': -1 credits are outside 0..9000000000000"),
-        (lambda: Ledger.open("AB", 6).lift(-7), r"user 'A': -1 credits are outside .* lift\(\)"),
         (lambda: Ledger(("A",), np.array([1, 2])), r"shape \(2,\): one int64 for each of 1 users"),
         (lambda: Ledger(("A",), np.array([1.5])), "balances is float64"),
         (lambda: Ledger(("A",), np.array([1]), carry=-1), "carry = -1 is outside"),

@@ -193,12 +193,16 @@ def test_only_differences_between_balances_matter(
 ) -> None:
     """Section 3.4: the number of initial credits has no effect unless somebody runs out."""
     demands, capacity, weights = history
-    ledger = Ledger.open(names(len(weights)), PLENTY)
-    plain, lifted = (
-        simulate(each, demands, capacity, weights=weights) for each in (ledger, ledger.lift(by))
+    plain, richer = (
+        simulate(Ledger.open(names(len(weights)), initial), demands, capacity, weights=weights)
+        for initial in (PLENTY, PLENTY + by)
     )
-    np.testing.assert_array_equal(plain.slices, lifted.slices)
-    assert plain.ledger.lift(by) == lifted.ledger
+    np.testing.assert_array_equal(plain.slices, richer.slices)
+    assert (richer.ledger.balances - plain.ledger.balances == by * UNIT).all()
+    assert (plain.ledger.carry, plain.ledger.quantum) == (
+        richer.ledger.carry,
+        richer.ledger.quantum,
+    )
 
 
 def test_a_loan_buys_back_as_many_slices_at_any_weight() -> None:
@@ -263,12 +267,11 @@ def test_weights_that_add_up_to_too_much_are_refused() -> None:
 
 
 def test_a_balance_that_grows_out_of_range_says_so() -> None:
-    """Rather than to overflow; `lift` by a negative amount makes room."""
+    """Rather than to overflow; `centred` makes room."""
     ledger = Ledger(("A", "B"), np.full(2, LARGEST_BALANCE - UNIT))
-    with pytest.raises(KarmaError, match=r"user 'A': .* credits and 50 earned .* lift\(\)"):
+    with pytest.raises(KarmaError, match=r"user 'A': .* credits and 50 earned .* centred\(\)"):
         allocate(ledger, [0, 0], 100, guaranteed_fraction="0")
-    room = ledger.lift(-1000)
-    assert allocate(room, [0, 0], 100, guaranteed_fraction="0").ledger.quantum == 1
+    assert allocate(ledger.centred(), [0, 0], 100, guaranteed_fraction="0").ledger.quantum == 1
 
 
 def test_a_simulation_stops_where_a_balance_grows_out_of_range() -> None:

@@ -84,7 +84,7 @@ class Ledger:
             who = int(((balances < 0) | (balances >= LARGEST_BALANCE)).argmax())
             raise KarmaError(
                 f"user {self.users[who]!r}: {in_credits(int(balances[who]))} credits are outside "
-                f"0..{LARGEST_BALANCE // UNIT}; lift() moves all balances alike"
+                f"0..{LARGEST_BALANCE // UNIT}"
             )
         for name in ("carry", "quantum"):
             if not 0 <= getattr(self, name) < LARGEST_BALANCE:
@@ -182,8 +182,8 @@ class Ledger:
         if (most := int(self.balances[richest])) + each >= LARGEST_BALANCE:
             raise KarmaError(
                 f"user {self.users[richest]!r}: {in_credits(most)} credits and {in_credits(each)} "
-                f"earned in a quantum are outside 0..{LARGEST_BALANCE // UNIT}; lift() or "
-                "centred() make room"
+                f"earned in a quantum are outside 0..{LARGEST_BALANCE // UNIT}; "
+                "centred() makes room"
             )
 
     def mean(self) -> int:
@@ -195,17 +195,11 @@ class Ledger:
         balances = [min(max(micro[user], 0), LARGEST_BALANCE - 1) for user in self.users]
         return replace(self, balances=np.array(balances, np.int64))
 
-    def lift(self, by: int | Fraction) -> Ledger:
-        """Return a ledger in which every user has ``by`` credits more, or fewer if negative.
-
-        Only differences between balances decide the order of users: as long as no user runs out,
-        all later allocations are the same.
-        """
-        return replace(self, balances=self.balances + _micro(by))
-
     def centred(self) -> Ledger:
         """Return a ledger with room for more and for fewer credits: all balances moved alike.
 
+        Only differences between balances decide the order of users: as long as no user runs out,
+        all later allocations are the same.
         While memory is idle, all users earn credits, and users with few shares may spend more than
         that. Once the largest balance has reached `HIGH_BALANCE`, or the smallest is below
         `LOW_BALANCE`, the largest is moved to `INITIAL_CREDITS`, or so far above it that the
