@@ -15,7 +15,8 @@ which agrees with it to the third order around 1, has no poles, and costs neithe
 another division. Linear utilities at alpha = 1, where k vanishes with s and sub-budgets
 of 0 can be best, are those of the proportional-share market.
 
-Jobs with limits on their shares take other turns: see `walras.mechanisms.abacus._limited`.
+Jobs with limits on their shares take other turns: see `walras.mechanisms.abacus._limited`. Those of
+all others are here, beside the derivation above, which no other module needs.
 """
 
 from __future__ import annotations

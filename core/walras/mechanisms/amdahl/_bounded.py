@@ -19,6 +19,8 @@ therefore the largest violation of an equilibrium condition; no error of prices 
   for them has them all the same, and buys nothing else.
 
 Where a plain step overshoots, Anderson acceleration restarts with smaller steps.
+
+The search and the kernels of both responses are one module, since they share these rules.
 """
 
 from __future__ import annotations
