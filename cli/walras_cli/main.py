@@ -32,7 +32,7 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are called or listed."""
 
     MODULES: ClassVar = {
-        "check": "walras_cli.cluster.check:check",
+        "check": "walras_cli.cluster.check.check_command:check",
         "explain": "walras_cli.cluster.explain.explain_command:explain",
         "local": "walras_cli.local.local_command:local",
         "profile": "walras_cli.profile:profile",

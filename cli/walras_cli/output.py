@@ -149,3 +149,8 @@ class _Pages:
                 raise
             return [*self._last, Text(f"{error}; retrying every {self._interval:g} s")]
         return self._last
+
+
+def say(console: Console, text: str) -> None:
+    """Print a sentence as it is, on one line if no terminal has to break it."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

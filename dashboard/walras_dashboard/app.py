@@ -24,11 +24,11 @@ from walras_dashboard.models import (
     Invalid,
     JobDetail,
     JobPage,
-    NodeDetail,
     Overview,
     RecordedFigures,
     UserDetail,
 )
+from walras_dashboard.node_models import NodeDetail  # noqa: TC001 - FastAPI reads it
 from walras_dashboard.viewers import UnauthenticatedError
 from walras_dashboard.what_if import InvalidChangesError
 from walras_dashboard.what_if_models import WhatIf, WhatIfAnswer  # noqa: TC001 - FastAPI reads it

@@ -25,13 +25,12 @@ MOST_POINTS = 64
 
 
 def curve_of(
-    fraction: float | None, work: float, held: Iterable[float], profile: SpeedupProfile | None
+    fraction: float | None, held: Iterable[float], profile: SpeedupProfile | None
 ) -> Curve:
     """Return the curve of a job, at least to its largest count of cores.
 
     Args:
         fraction: Parallel fraction that it bids with; None if there is none.
-        work: Weight of its speedup.
         held: Cores that its pods hold.
         profile: Its measurements; None if it has none.
     """
@@ -44,7 +43,7 @@ def curve_of(
             CurvePoint(cores=cores, speedup=speedup(cores, fraction)) for cores in _steps(int(most))
         ]
     )
-    return Curve(fraction=fraction, work=work, predicted=predicted, measured=measured)
+    return Curve(fraction=fraction, predicted=predicted, measured=measured)
 
 
 def _steps(most: int) -> Sequence[int]:

@@ -21,9 +21,9 @@ from walras_cli.cluster.asking import facts_of
 from walras_cli.cluster.dumped import DumpedCluster
 from walras_cli.documents import InputError, read
 from walras_cli.local import course
-from walras_cli.what_if.changes import with_jobs_of_labels
 from walras_cli.what_if.documents import Sorting, default_market, sorted_by_kind
 from walras_cli.what_if.first_look.look import first_look
+from walras_cli.what_if.situation import with_jobs_of_labels
 from walras_dashboard.samples import FIELDS, FigureSample
 from walras_dashboard.state import MarketState, Moved, Origin
 from walras_operator.decide.decision import decide
@@ -162,10 +162,10 @@ def dump_of(
 
 
 def _first_look(documents: Documents, files: Sequence[str], names: str) -> FirstLook:
-    """Return what a cluster that has never heard of Walras would have.
+    """Return what a cluster without Walras would have with it.
 
     Raises:
-        BadInput: It has no nodes, or has heard of Walras, so that something is missing.
+        BadInput: It has no nodes, or jobs for Walras, so that something is missing.
     """
     if not documents.objects.nodes or with_jobs_of_labels(documents).jobs:
         raise BadInput(

@@ -26,7 +26,8 @@ from walras_cli.cluster.connection import Cluster
 from walras_cli.cluster.operator_history import HistoryReader
 from walras_dashboard.events import PING
 from walras_dashboard.limits import RequestLimit
-from walras_dashboard.live import CONNECTIONS, Live, SharedObjects
+from walras_dashboard.live import CONNECTIONS, Live
+from walras_dashboard.shared_objects import SharedObjects
 from walras_dashboard.viewers import UnauthenticatedError, Viewer
 from walras_service.api_errors import ApiError
 
@@ -283,7 +284,7 @@ class ClusterViewers:
         begun = self._begun.setdefault(owner, [])
         if len(begun) >= MOST_BEGUN:
             raise ApiError(
-                f"you have looked at {MOST_BEGUN} namespaces, or with as many tokens, in a few "
+                f"you have opened {MOST_BEGUN} namespaces, or used as many tokens, within a few "
                 f"minutes; go back to one of the last {MOST_OF_OWNER}, or try again in "
                 f"{IDLE_SECONDS / 60:.0f} minutes",
                 "busy",

@@ -9,34 +9,28 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-from weakref import WeakValueDictionary
 
 from walras_api.contract import MARKET_NAME
-from walras_api.entitlement import EntitlementStatus
-from walras_api.market_job_status import MarketJobStatus
 from walras_api.market_status import MarketStatus
-from walras_api.node_allocation_status import NodeAllocationStatus
-from walras_api.parse import ResourceError, parse_object
-from walras_api.speedup_profile import SpeedupProfile
 from walras_cli.cluster.asking import leases_of
 from walras_cli.cluster.connection import ENTITLEMENTS, JOBS, MARKETS, NODE_ALLOCATIONS
 from walras_cli.cluster.explain.pages import pods_of
-from walras_cli.cluster.live import world_of
 from walras_cli.cluster.use import use_of
 from walras_dashboard.feed import Feed
+from walras_dashboard.kept_world import KeptWorld
 from walras_dashboard.moves import moves
+from walras_dashboard.shared_objects import READERS, SharedObjects, key_of
 from walras_dashboard.state import MarketState, Moved, Origin
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 from walras_service.kinds import LEASES, NODES, OURS
 from walras_service.times import rfc3339
-from walras_view.facts import NOT_ASKED, ApiObject, Facts, Leases, Use, node_of, operator_namespace
+from walras_view.facts import NOT_ASKED, Facts, Leases, Use, operator_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,65 +55,10 @@ USE_SECONDS = 15.0
 OWN_SECONDS = 1.0
 """Seconds between two looks at Leases, at use, and at Entitlements that may not be listed."""
 
-WORLD_SECONDS = (20.0, 120.0)
-"""Age from which the objects for a what-if are read anew meanwhile, and above which they are
-read before it is answered."""
-
-REFUSAL_SECONDS = 5.0
-"""Time for which a missing right to the objects for a what-if is remembered."""
-
 MOST_MOVES = 20
 
 _MAIN = frozenset({"entitlements", "jobs", "allocations", "nodes"})
 """Without any of these there is nothing to show."""
-
-
-def _profile(document: Document) -> SpeedupProfile | None:
-    try:
-        profile = parse_object(document)
-    except ResourceError:
-        return None
-    return profile if isinstance(profile, SpeedupProfile) else None
-
-
-_READ: dict[str, Callable[[Document], Any]] = {
-    "entitlements": lambda document: ApiObject.read(document, EntitlementStatus),
-    "jobs": lambda document: ApiObject.read(document, MarketJobStatus),
-    "allocations": lambda document: ApiObject.read(document, NodeAllocationStatus),
-    "market": lambda document: ApiObject.read(document, MarketStatus),
-    "nodes": node_of,
-    "profiles": _profile,
-}
-
-
-def _key(document: Document) -> tuple[str, str]:
-    metadata = document["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]
-
-
-class SharedObjects:
-    """Objects that viewers of one cluster see, kept once for as long as any viewer has them.
-
-    Viewers still see only what the API server gives to themselves: what is shared is the memory of
-    the same version of an object.
-    """
-
-    def __init__(self) -> None:
-        self._by_version: WeakValueDictionary[tuple[str, str, str], Any] = WeakValueDictionary()
-
-    def read(self, name: str, document: Document) -> Any:
-        """Return the object in a document of a feed; None if it is malformed."""
-        metadata = document["metadata"]
-        uid, version = metadata.get("uid"), metadata.get("resourceVersion")
-        if not uid or not version:
-            return _READ[name](document)
-        key = name, str(uid), str(version)
-        parsed = self._by_version.get(key)
-        if parsed is None:
-            parsed = _READ[name](document)
-            if parsed is not None:
-                self._by_version[key] = parsed
-        return parsed
 
 
 class Live:
@@ -137,7 +76,7 @@ class Live:
     ) -> None:
         self._cluster, self._namespace = cluster, namespace
         self._shared = shared or SharedObjects()
-        self._objects: dict[str, dict[tuple[str, str], Any]] = {name: {} for name in _READ}
+        self._objects: dict[str, dict[tuple[str, str], Any]] = {name: {} for name in READERS}
         self._withheld: dict[str, str] = {}
         self._hidden: set[str] = set()
         self._problems: dict[str, ApiError] = {}
@@ -155,9 +94,7 @@ class Live:
         self._listeners: dict[object, Callable[[str], None]] = {}
         self._feeds = self._make_feeds()
         self._started = False
-        self._world: tuple[float, World] | None = None
-        self._refusal: tuple[float, str] | None = None
-        self._world_lock = threading.Lock()
+        self._world = KeptWorld(cluster)
         self._asked_own = False
 
     def _make_feeds(self) -> tuple[Feed, ...]:
@@ -202,33 +139,7 @@ class Live:
 
     def world(self) -> World:
         """Return what the operator decides from."""
-        with self._world_lock:
-            kept = self._world
-            age = time.monotonic() - kept[0] if kept else WORLD_SECONDS[1]
-            if kept is None or age >= WORLD_SECONDS[1]:
-                return self._read_world()
-        if age >= WORLD_SECONDS[0]:
-            threading.Thread(target=self._renew_world, name="world", daemon=True).start()
-        return kept[1]
-
-    def _renew_world(self) -> None:
-        if self._world_lock.acquire(blocking=False):
-            try:
-                with suppress(ApiError, Failure):  # the next one waits for it, and is told
-                    self._read_world()
-            finally:
-                self._world_lock.release()
-
-    def _read_world(self) -> World:
-        if self._refusal and time.monotonic() - self._refusal[0] < REFUSAL_SECONDS:
-            raise Failure(self._refusal[1])
-        try:
-            world = world_of(self._cluster)
-        except Failure as error:
-            self._refusal = (time.monotonic(), error.format_message())
-            raise
-        self._world = (time.monotonic(), world)
-        return world
+        return self._world.get()
 
     def listen(self, receive: Callable[[str], None]) -> Callable[[], None]:
         """Call a function whenever there is news, until the result is called."""
@@ -271,7 +182,7 @@ class Live:
 
     def replace(self, name: str, documents: Sequence[Document], namespace: str) -> None:
         """Take all objects of a kind."""
-        objects = {_key(each): self._shared.read(name, each) for each in documents}
+        objects = {key_of(each): self._shared.read(name, each) for each in documents}
         with self._lock:
             before = self._objects[name]
             self._objects[name] = {
@@ -290,7 +201,7 @@ class Live:
 
     def change(self, name: str, document: Document, *, deleted: bool) -> None:
         """Take an object that was added, modified or deleted."""
-        key, read = _key(document), self._shared.read(name, document)
+        key, read = key_of(document), self._shared.read(name, document)
         with self._lock:
             objects = self._objects[name]
             before = objects.get(key)
@@ -392,9 +303,7 @@ class Live:
         """See which operator and agents are alive, and forget an old world, again and again."""
         self._market_known.wait()  # it says where the Leases are
         while not self._stopping.is_set():
-            world = self._world
-            if world is not None and time.monotonic() - world[0] >= WORLD_SECONDS[1]:
-                self._world = None
+            self._world.forget_if_old()
             try:
                 self._take_leases()
             except ApiError:  # feeds report it
@@ -454,7 +363,7 @@ class Live:
             self._take_own(documents)
 
     def _take_own(self, documents: Sequence[Document]) -> None:
-        read = {_key(each): self._shared.read("entitlements", each) for each in documents}
+        read = {key_of(each): self._shared.read("entitlements", each) for each in documents}
         with self._lock:
             if "entitlements" in self._withheld and read != self._objects["entitlements"]:
                 self._objects["entitlements"] = read

@@ -18,7 +18,6 @@ from pydantic.alias_generators import to_camel
 from walras_dashboard.state import Moved, Origin
 from walras_view.explain.faults import Fault
 from walras_view.explain.job import JobExplanation
-from walras_view.explain.node import Holder, Supply
 from walras_view.explain.short_pods import ShortPod
 from walras_view.explain.user import Quantum
 from walras_view.first_look import UserOutlook
@@ -130,7 +129,7 @@ class ShortPods(ApiModel):
 
 
 class WithoutWalras(ApiModel):
-    """What a cluster that has never heard of Walras has, and would have of it.
+    """What a cluster without Walras has, and would have with it.
 
     Attributes:
         result: What there is to divide, and what Walras would change, in sentences.
@@ -173,7 +172,7 @@ class Overview(ApiModel):
         short: Pods that starve or hold less than they requested.
         changes: Last changes, newest first.
         predictions: How good predictions of each kind were that came true, a sentence each.
-        without_walras: What the cluster would have; null of one that has heard of Walras.
+        without_walras: What the cluster would have; null of one with Walras.
     """
 
     time: str
@@ -213,114 +212,6 @@ class JobPage(ApiModel):
     jobs: list[JobRow]
 
 
-class Owner(ApiModel):
-    """A pod that has CPUs.
-
-    Attributes:
-        namespace: Namespace of the pod.
-        pod: Name of the pod.
-        job: Its MarketJob; null if that may not be seen.
-        user: Its Entitlement; null if that may not be seen.
-    """
-
-    namespace: str
-    pod: str
-    job: str | None
-    user: str | None
-
-
-class Thread(ApiModel):
-    """A hardware thread.
-
-    Attributes:
-        cpu: Number of the CPU.
-        owner: Pod that has it to itself; null if none has.
-        state: Whether it is owned by one pod, shared by several, never given to one pod (reserved),
-            free, not managed by the agent (outside), or unknown.
-    """
-
-    cpu: int
-    owner: Owner | None
-    state: Literal["owned", "shared", "reserved", "free", "outside", "unknown"]
-
-
-class Core(ApiModel):
-    """A physical core, named after its lowest thread."""
-
-    id: int
-    threads: list[Thread]
-
-
-class NumaNode(ApiModel):
-    """A NUMA node; its memory is null where the agent does not report it."""
-
-    id: int
-    memory: Number
-    cores: list[Core]
-
-
-class Socket(ApiModel):
-    """A processor package."""
-
-    id: int
-    numa_nodes: list[NumaNode]
-
-
-class CpuLayout(ApiModel):
-    """The processors of a node."""
-
-    sockets: list[Socket]
-
-
-class Pool(ApiModel):
-    """CPUs that several pods share.
-
-    Attributes:
-        cpus: Numbers of the CPUs, as ``0-3,8``.
-        owners: Pods with a grant that share them.
-    """
-
-    cpus: str
-    owners: list[Owner]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeGrant(Holder):
-    """Cores and memory that a pod has of a node.
-
-    Attributes:
-        memory_limit: Limit that the agent enforces.
-        memory_used: Memory that the pod uses.
-    """
-
-    memory_limit: float | None
-    memory_used: int | None
-
-
-class NodeDetail(ApiModel):
-    """Everything about a node.
-
-    Attributes:
-        row: The node in a list.
-        topology: Its processors; null where its agent has not reported them.
-        pools: CPUs that several pods share.
-        grants: Pods with a grant, the most cores first.
-        moved: Last changes of who has which CPUs, newest first, since this server began.
-        supply: How it comes to what it sells.
-        faults: Its conditions that do not hold.
-        notes: Figures that are left out, and the way out.
-    """
-
-    row: NodeSummary
-    topology: CpuLayout | None
-    pools: list[Pool]
-    grants: list[NodeGrant]
-    moved: tuple[Moved, ...]
-    supply: Supply
-    faults: tuple[Fault, ...]
-    notes: list[str]
-
-
 class CurvePoint(ApiModel):
     """A predicted speedup."""
 
@@ -342,13 +233,11 @@ class Curve(ApiModel):
 
     Attributes:
         fraction: Parallel fraction F that it bids with.
-        work: Weight of its speedup in its Entitlement's utility.
         predicted: Speedup by Amdahl's law.
         measured: Measured speedups; empty if there are none or they may not be seen.
     """
 
     fraction: Number
-    work: float
     predicted: list[CurvePoint]
     measured: list[MeasuredPoint]
 

@@ -22,7 +22,7 @@ from walras_view.explain.short_pods import STARVES
 if TYPE_CHECKING:
     from walras.market.plan import Plan
     from walras.numerics.arrays import Floats
-    from walras_cli.what_if.changes import Situation
+    from walras_cli.what_if.situation import Situation
 
 
 def plain_division(situation: Situation, plan: Plan) -> PlainDivision | None:

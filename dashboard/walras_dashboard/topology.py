@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from walras_agent.cpuset import CpuSet
-from walras_dashboard.models import Core, CpuLayout, NumaNode, Owner, Pool, Socket, Thread
+from walras_dashboard.node_models import Core, CpuLayout, NumaNode, Owner, Pool, Socket, Thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -70,7 +70,7 @@ class Ownership:
 
     def _numa_nodes(self, places: Sequence[CorePlace]) -> list[NumaNode]:
         return [
-            NumaNode(id=numa, memory=None, cores=[self._core(each) for each in of_node])
+            NumaNode(id=numa, cores=[self._core(each) for each in of_node])
             for numa, of_node in groupby(places, key=lambda each: each.numa_node)
         ]
 

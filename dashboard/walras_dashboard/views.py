@@ -28,20 +28,16 @@ from walras_dashboard.models import (
     JobDetail,
     JobPage,
     Lending,
-    NodeDetail,
-    NodeGrant,
     Obligation,
     Overview,
-    Owner,
     ShortPods,
     Totals,
     UserDetail,
     WithoutWalras,
 )
+from walras_dashboard.node_detail import node_detail
 from walras_dashboard.rows import loans_of, memory_for_pods, node_summary, user_summary
-from walras_dashboard.topology import Ownership
 from walras_service.times import rfc3339
-from walras_view.documents import values
 from walras_view.explain.job import explain_job
 from walras_view.explain.lending import partners_of_each, purchases_of
 from walras_view.explain.node import explain_node
@@ -66,14 +62,14 @@ from walras_view.sentences.pools import prediction_sentence
 from walras_view.sentences.user import account_rows, user_sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from walras_api.cluster import Pod
     from walras_dashboard.job_query import JobQuery
+    from walras_dashboard.node_models import NodeDetail
     from walras_dashboard.state import MarketState, Moved
     from walras_service.failures import Failure
     from walras_view.explain.lending import Partner, Purchases
-    from walras_view.explain.node import Holder
     from walras_view.explain.short_pods import ShortPod
     from walras_view.explain.user import Quantum
     from walras_view.facts import Facts
@@ -327,7 +323,6 @@ class Views:
             one_more_texts=["; ".join(one_more_sentences(each)) for each in explanation.one_more],
             curve=curve_of(
                 explanation.parallel_fraction,
-                float(job.spec.get("work", 1)),
                 [pod.held for pod in explanation.pods if pod.held is not None],
                 self.state.profiles.get((namespace, str(used))),
             ),
@@ -386,49 +381,8 @@ class Views:
         if not self.has_node(name):
             return None
         explanation = explain_node(facts, name, pods)
-        allocation = facts.allocations.get(name)
-        owners = self._owners(name, explanation.holders)
-        placed = None if allocation is None else Ownership(allocation.status, owners)
-        return NodeDetail(
-            row=node_summary(facts, explanation.node, self._starving[name]),
-            topology=None if placed is None else placed.topology(),
-            pools=[] if placed is None else placed.pools(),
-            grants=self._grants(name, explanation.holders),
-            moved=self.state.moved.get(name, ()),
-            supply=explanation.supply,
-            faults=explanation.faults,
-            notes=self.notes,
-        )
-
-    def _owners(self, node: str, holders: Iterable[Holder]) -> dict[str, Owner]:
-        """Return pods with a grant by UID."""
-        by_pod = {(each.namespace, each.pod): each for each in holders}
-        owners = {}
-        for grant in self.facts.allocations[node].spec.get("grants") or () if by_pod else ():
-            holder = by_pod.get((grant.get("namespace", "default"), grant["name"]))
-            if holder is not None:
-                owners[str(grant.get("podUID"))] = Owner(
-                    namespace=holder.namespace, pod=holder.pod, job=holder.job, user=holder.user
-                )
-        return owners
-
-    def _grants(self, node: str, holders: Iterable[Holder]) -> list[NodeGrant]:
-        allocation, used = self.facts.allocations.get(node), self.facts.use.pods or {}
-        limits = (
-            {}
-            if allocation is None
-            else {(each.namespace, each.name): each.memory for each in allocation.status.pods}
-        )
-        return [
-            NodeGrant(
-                **values(each),
-                memory_limit=_bytes(limits.get((each.namespace, each.pod))),
-                memory_used=None
-                if (use := used.get((each.namespace, each.pod))) is None
-                else use.memory,
-            )
-            for each in holders
-        ]
+        row = node_summary(facts, explanation.node, self._starving[name])
+        return node_detail(facts, explanation, row, self.state.moved.get(name, ()), self.notes)
 
 
 def _without_walras(look: FirstLook) -> WithoutWalras:
@@ -444,7 +398,3 @@ def _without_walras(look: FirstLook) -> WithoutWalras:
 
 def _known(given: object, default: str) -> str:
     return given if isinstance(given, str) and given else default
-
-
-def _bytes(text: str | None) -> float | None:
-    return float(text) if text is not None and text.isdecimal() else None

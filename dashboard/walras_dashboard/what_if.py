@@ -17,8 +17,8 @@ from walras.analysis.plan_quality import evaluate_plan
 from walras.clearing import clear
 from walras_api.assembly import policy_of
 from walras_api.contract import API_VERSION, MARKET_NAME
-from walras_cli.what_if.changes import Situation, situation_of_world
 from walras_cli.what_if.comparison import Cleared
+from walras_cli.what_if.situation import Situation, situation_of_world
 from walras_cli.what_if.tables import FIGURES
 from walras_dashboard.plain_division import plain_division
 from walras_dashboard.views import MECHANISMS

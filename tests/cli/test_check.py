@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from walras_cli.cluster.check import ENFORCE, CheckPage, Seen, findings
+from walras_cli.cluster.check.check_command import CheckPage
+from walras_cli.cluster.check.findings import ENFORCE, findings
+from walras_cli.cluster.check.seen import Seen
 from worlds import document, entitlement, job, market, pod
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from rich.console import Console
 from seen import seen
 from walras_api.market import MarketSpec
 from walras_cli.cluster.explain.render import render_job
-from walras_cli.what_if.changes import ChangedCluster, situation_of_world
+from walras_cli.what_if.changes import ChangedCluster
 from walras_cli.what_if.comparison import Comparison, MechanismOptions
+from walras_cli.what_if.situation import situation_of_world
 from walras_view.explain.job import explain_job
 from whole_decisions import decide
 from worlds import NOW, entitlement, job, market, node, outcome, pod, profile, world

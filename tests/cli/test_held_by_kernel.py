@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from walras_api.assembly import policy_of
-from walras_cli.what_if.changes import situation_of_world
 from walras_cli.what_if.comparison import Cleared, clear_by
+from walras_cli.what_if.situation import situation_of_world
 from walras_view.text import own_and_shared
 from worlds import allocation, entitlement, job, market, node, pod, world
 

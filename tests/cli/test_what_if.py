@@ -298,4 +298,4 @@ def test_who_is_short_is_told_by_whom(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump_all(items))
     found = json.loads(walras("what-if", "-f", str(file), "-o", "json").stdout)
     (note,) = (each for each in found["notes"] if each.startswith("Entitlement alice: "))
-    assert "less done than by its share: requests of bob keep 4.00 cores of node-1" in note
+    assert "less done than with its share alone: requests of bob keep 4.00 cores of node-1" in note

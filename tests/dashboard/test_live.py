@@ -14,7 +14,8 @@ from played_api import PlayedApi
 from waiting import eventually
 from walras_cli.cluster.connection import Cluster
 from walras_dashboard import live as dashboard_live
-from walras_dashboard.live import Live, SharedObjects
+from walras_dashboard.live import Live
+from walras_dashboard.shared_objects import SharedObjects
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 from walras_view.facts import Leases
@@ -182,7 +183,7 @@ def test_a_right_that_is_missing_for_a_what_if_is_remembered_for_some_seconds(
 
     assert asked() > 0
     assert asked() == 0
-    monkeypatch.setattr("walras_dashboard.live.REFUSAL_SECONDS", 0.0)
+    monkeypatch.setattr("walras_dashboard.kept_world.REFUSAL_SECONDS", 0.0)
     assert asked() > 0
     api.forbidden.clear()
     assert live.world().objects.nodes

@@ -10,8 +10,9 @@ import pytest
 from dashboard_clusters import lab, write
 from dashboards import EXAMPLE
 from walras_cli.cluster.options import Target
-from walras_cli.what_if.changes import ChangedCluster, situation_of_world
+from walras_cli.what_if.changes import ChangedCluster
 from walras_cli.what_if.comparison import Comparison, MechanismOptions
+from walras_cli.what_if.situation import situation_of_world
 from walras_dashboard.dump import Dump
 from walras_dashboard.what_if import Today, Tries, changed_situation
 from walras_dashboard.what_if_models import WhatIf

@@ -15,7 +15,7 @@ from walras_api.speedup_profile import SpeedupProfile
 from walras_dashboard.curve import measured_points
 from walras_dashboard.dump import Dump, facts_in
 from walras_dashboard.job_query import JobQuery
-from walras_dashboard.models import Owner
+from walras_dashboard.node_models import Owner
 from walras_dashboard.topology import Ownership
 from walras_dashboard.views import Views
 from walras_view.documents import plain

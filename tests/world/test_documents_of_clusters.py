@@ -9,8 +9,9 @@ import pytest
 from walras_api.parse import parse_object
 from walras_cli.cluster.options import Target
 from walras_cli.documents import InputError, read
-from walras_cli.what_if.changes import ChangedCluster, situation_of_documents
+from walras_cli.what_if.changes import ChangedCluster
 from walras_cli.what_if.documents import documents_of
+from walras_cli.what_if.situation import situation_of_documents
 from walras_service.failures import BadInput
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def test_what_is_not_used_is_counted_in_one_line(tmp_path: Path) -> None:
         "apiVersion: v1\nkind: SecretList\nitems: [{metadata: {name: t}}, {metadata: {name: u}}]\n"
     )
     found = ChangedCluster.of([file], [dump], None, Target(), live=False)
-    assert found.then.notes[-1] == "objects that are not used: 1 Deployment, 3 Secret"
+    assert found.then.notes[-1] == "ignored objects: 1 Deployment, 3 Secret"
     plain = tmp_path / "plain.yaml"
     plain.write_text(MARKET)
     found = ChangedCluster.of([plain], [], None, Target(), live=False)

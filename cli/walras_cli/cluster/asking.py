@@ -82,8 +82,8 @@ def facts_of(
             f"{cluster.host}: you have no right to {', '.join(asking.withheld)}; ask an "
             f"administrator of the cluster for a role with these rights"
         )
-    answers = {name: answer for name, answer in results.items() if answer is not None}
-    return Facts(cluster.now, asking.namespace, withheld=tuple(sorted(asking.withheld)), **answers)
+    facts = {name: answer for name, answer in results.items() if answer is not None}
+    return Facts(cluster.now, asking.namespace, withheld=tuple(sorted(asking.withheld)), **facts)
 
 
 class _Asking:

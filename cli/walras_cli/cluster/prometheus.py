@@ -273,14 +273,14 @@ def prometheus_history(prometheus: Prometheus, since: int, step: int, now: int) 
         part_of(slot, [each for each in samples.values() if slot_of(each.time) == slot], unbounded)
         for slot in slots
     ]
-    note = "Prometheus has no figures of jobs, and not how much of a node is sold"
+    note = "Prometheus has no figures of jobs, nor of how much of each node is sold"
     sampled = any(part.blocks for part in parts)
     return History(
         "prometheus" if sampled else "none",
         step,
         tuple(samples),
         tuple(parts),
-        (note,) if sampled else (f"{prometheus.url} knows no metrics of an operator of Walras",),
+        (note,) if sampled else (f"{prometheus.url} has no metrics of a Walras operator",),
     )
 
 
@@ -336,12 +336,12 @@ def _users(prometheus: Prometheus, times: Range) -> dict[int, Table]:
     for name in sorted({name for series in figures.values() for name in series} - {OTHERS}):
         mine = {figure: series.get(name, {}) for figure, series in figures.items()}
         for time in sorted({time for points in mine.values() for time in points}):
-            figures = {
+            row = {
                 figure: points[time] / _METRICS[figure][1]
                 for figure, points in mine.items()
                 if time in points
             }
-            tables.setdefault(time, {})[name] = _row(figures)
+            tables.setdefault(time, {})[name] = _row(row)
     return tables
 
 

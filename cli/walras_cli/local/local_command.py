@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from rich.console import Console
-    from rich.progress import Progress, TaskID
 
     from walras_cli.local.documents import FileWatch, LocalMarket
     from walras_cli.local.host import Pin, SoldCpus
     from walras_cli.local.loop import Loop
     from walras_cli.local.measure import Measured, Measurements
-    from walras_profiler.campaign import Measurement, Trial, TrialObserver
 
 
 THIS_PROGRAM = (sys.executable, "-P", "-m", "walras_cli")
@@ -114,7 +112,8 @@ def run(
     from walras_cli.documents import InputError
     from walras_cli.local.documents import FileWatch, load
     from walras_cli.local.loop import JobFailedError
-    from walras_cli.output import console_of
+    from walras_cli.local.profiling import profile_missing
+    from walras_cli.output import console_of, say
 
     errors = console_of(stderr=True)
     try:
@@ -124,7 +123,7 @@ def run(
             _check_outputs(logs, save_profiles)
             sold = _sold(market, files)
             _check_least(market, sold)
-            measured = _measure_missing(market, sold, pin, errors)
+            measured = profile_missing(market, sold, pin, errors)
             if measured.made and save_profiles is not None:  # whatever becomes of the run
                 _save(market, measured.made, save_profiles, errors)
             with _recorded(record, show=dashboard) as file:
@@ -153,7 +152,7 @@ def run(
         during = [state.measured for state in loop.jobs.values() if state.measured is not None]
         _save(loop.market, [*measured.made, *during], save_profiles, errors)
     if record is not None:
-        _say(errors, f"to see the run in the browser: {_program()} dashboard -f {record}")
+        say(errors, f"to see the run in the browser: {_program()} dashboard -f {record}")
     failed = [state.job.title for state in loop.jobs.values() if state.phase.value == "failed"]
     if failed:
         raise Failure(f"failed: {', '.join(failed)}; the errors are above")
@@ -251,82 +250,6 @@ def _check_least(market: LocalMarket, sold: SoldCpus) -> None:
         raise InputError(problems)
 
 
-def _measure_missing(
-    market: LocalMarket, sold: SoldCpus, pin: Pin, console: Console
-) -> Measurements:
-    """Profile the jobs that come without a speedup, one after the other on an idle machine."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    from walras_api.market_job import full_size
-    from walras_cli.local.measure import (
-        HeldUpError,
-        Measurements,
-        Patience,
-        assumption,
-        measure,
-        runs_needed,
-    )
-    from walras_profiler.campaign import MeasurementError
-    from walras_profiler.sampling import SamplingError
-
-    missing = [job for job in market.jobs if job.fraction is None]
-    profiled, patience = Measurements(), Patience()
-    if not missing:
-        return profiled
-    if len(sold.topology.cores()) < 2:
-        console.print(
-            "walras: this machine sells only one core, so speedups are assumed, not measured",
-            highlight=False,
-        )
-        return profiled
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        for job in missing:
-            if not console.is_terminal:
-                console.print(f"profiling {job.title} on parts of its data", highlight=False)
-            task = bar.add_task(f"profiling {job.title}", total=runs_needed(job, sold.topology))
-            try:
-                measured = measure(
-                    job,
-                    sold.topology,
-                    pin,
-                    _shown_by(bar, task),
-                    lambda text: _say(console, text),
-                    patience,
-                )
-            except HeldUpError as error:
-                profiled.held_up[job.key] = str(error)
-                way_out = "keep them off the machine meanwhile, or set spec.parallelFraction"
-                _say(console, assumption(job.title, f"{error}; {way_out}"))
-                continue
-            except (MeasurementError, SamplingError, ValueError) as error:
-                raise Failure(f"{job.origin}: spec.command: profiling at {error}") from error
-            profiled.made.append(measured)
-            if not measured.doubts:
-                fraction = measured.fit.fraction_at(full_size(job.spec.data))
-                _say(console, f"profiled {job.title}: parallel fraction {fraction:.3f}")
-    return profiled
-
-
-def _say(console: Console, text: str) -> None:
-    """Print a sentence as it is, on one line if no terminal has to break it."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _shown_by(bar: Progress, task: TaskID) -> TrialObserver:
-    """Show the runs of a job's campaigns; each campaign begins anew, with its warm-up."""
-
-    def show(trial: Trial, measurement: Measurement | None) -> None:
-        if measurement is not None:
-            bar.advance(task)
-        elif not trial.repeat:
-            bar.reset(task)
-
-    return show
-
-
 def _run(
     market: LocalMarket,
     sold: SoldCpus,
@@ -384,6 +307,7 @@ def _save(market: LocalMarket, measured: Sequence[Measured], file: Path, console
     import yaml
 
     from walras_cli.local.measure import saved
+    from walras_cli.output import say
 
     text = yaml.safe_dump_all(saved(market.profiles, measured), sort_keys=False)
     try:
@@ -395,7 +319,7 @@ def _save(market: LocalMarket, measured: Sequence[Measured], file: Path, console
         raise Failure(f"{file}: cannot be written: {error.strerror}") from error
     if unsaved := dict.fromkeys(each.job.title for each in measured if each.doubts):
         names = ", ".join(unsaved)
-        _say(console, f"{file}: has no profile of {names}, which the next run measures again")
+        say(console, f"{file}: has no profile of {names}, which the next run measures again")
 
 
 def _report(

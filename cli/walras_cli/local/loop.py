@@ -7,11 +7,9 @@ that it was granted are its own.
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 from walras.clearing import clear
@@ -22,12 +20,10 @@ from walras_agent.node_plan import EnforcedGrant
 from walras_agent.topology import Topology
 from walras_cli.documents import InputError
 from walras_cli.local.documents import NODE, load
-from walras_cli.local.measure import HeldUpError, Measured, Patience, measure
 from walras_cli.local.outlook import outlook
+from walras_cli.local.profiling import BackgroundProfiling
 from walras_cli.local.state import FractionSource, JobState, Phase, RunTotals
-from walras_profiler.campaign import MeasurementError
 from walras_profiler.launch import LaunchError
-from walras_profiler.sampling import SamplingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +84,7 @@ class Loop:
     _accounted: float = 0.0
     _held: float = 0.0
     _cleared: float = 0.0
-    _profiling: dict[str, _Profiling] = field(default_factory=dict)
+    _profiling: dict[str, BackgroundProfiling] = field(default_factory=dict)
 
     def run(self) -> None:
         """Run every job to its end.
@@ -213,8 +209,8 @@ class Loop:
         reasons = []
         for key, profiling in list(self._profiling.items()):
             alive = profiling.thread.is_alive()  # asked first, so that no sentence is missed
-            while not profiling.told.empty():
-                self.view.event(self.now, profiling.told.get())
+            while not profiling.messages.empty():
+                self.view.event(self.now, profiling.messages.get())
             if alive:
                 continue
             del self._profiling[key]
@@ -346,7 +342,9 @@ class Loop:
         """Start a job; one that arrives without a profile is first measured on what it is given."""
         if self._can_be_profiled(state):
             state.phase = Phase.PROFILING
-            self._profiling[key] = _Profiling.of(state.job, self._topology_of(state), self.pin)
+            self._profiling[key] = BackgroundProfiling.of(
+                state.job, self._topology_of(state), self.pin
+            )
             self.view.event(self.now, f"profiling {state.job.title} on CPUs {state.cpus}")
             return
         cores = len(self.sold.units)
@@ -414,43 +412,6 @@ def _for_agent(grant: PlannedGrant, place: Place, *, isolated: bool) -> Enforced
     """Whole cores of its own and, by weight, a part of those that nobody owns."""
     millicores = max(1, round(1000 * grant.held))
     return EnforcedGrant(place.name, grant.title, millicores, isolated=isolated)
-
-
-_UNMEASURED = (
-    *(HeldUpError, MeasurementError, PlacementError, SamplingError),
-    *(ValueError, OSError),
-)
-
-
-@dataclass(slots=True)
-class _Profiling:
-    """A measurement going on beside the run, and what it told that was not passed on yet."""
-
-    thread: threading.Thread
-    told: SimpleQueue[str] = field(default_factory=SimpleQueue)
-    result: Measured | None = None
-    problem: str = ""
-
-    @classmethod
-    def of(cls, job: LocalJob, topology: Topology, pin: Pin) -> _Profiling:
-        profiling = cls(threading.Thread(daemon=True))
-
-        def work() -> None:
-            try:
-                profiling.result = measure(
-                    job,
-                    topology,
-                    pin,
-                    lambda _trial, _measured: None,
-                    profiling.told.put,
-                    Patience(),
-                )
-            except _UNMEASURED as error:
-                profiling.problem = str(error)
-
-        profiling.thread = threading.Thread(target=work, name=f"profile-{job.key}", daemon=True)
-        profiling.thread.start()
-        return profiling
 
 
 def under(market: LocalMarket, mechanism: core.CoreMechanism) -> LocalMarket:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from walras.market.plan import DeadlineOutcome
 
 UNKNOWN_WORK = (
-    "nothing is reserved, since the time that it takes on one core is not known; name a "
+    "nothing is reserved, since its run time on one core is unknown; name a "
     "SpeedupProfile with run times on one core for two sizes of its data, or have it measured"
 )
 """Message about a deadline as long as the work left is not known."""

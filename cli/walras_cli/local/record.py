@@ -26,8 +26,8 @@ from walras_api.status import decimals
 from walras_cli.local.course import Course
 from walras_cli.local.documents import NODE
 from walras_cli.local.state import FractionSource
-from walras_cli.what_if.changes import on_one_node
 from walras_cli.what_if.documents import default_market
+from walras_cli.what_if.situation import on_one_node
 from walras_operator.decide.enforcement import Enforcement
 from walras_operator.decide.job_outcomes import JobOutcomes
 from walras_operator.decide.status.entitlement import EntitlementOutcomes

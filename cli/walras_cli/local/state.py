@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from walras_cli.local.measure import Measured
 
 NOT_MEASURED = (
-    "it was not measured, which takes two cores or more before it starts; "
+    "it was not measured, which needs two cores or more before it starts; "
     "set spec.parallelFraction or spec.profile"
 )
 """Reason for an assumed parallel fraction as long as no measurement was tried."""

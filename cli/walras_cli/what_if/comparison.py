@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from walras.market.plan import Plan
     from walras.market.snapshot import Policy
     from walras_api.kinds import MarketSpec
-    from walras_cli.what_if.changes import ChangedCluster, Situation
+    from walras_cli.what_if.changes import ChangedCluster
+    from walras_cli.what_if.situation import Situation
     from walras_view.explain.pools import PoolExplanation
 
 
@@ -179,7 +180,10 @@ def _short(plan: Plan) -> Iterator[str]:
         if user.short_of:
             less = 1 - user.held_utility / user.entitlement_utility
             causes = "; ".join(explain_shortfall(user))
-            yield f"Entitlement {user.name}: gets {less:.1%} less done than by its share: {causes}"
+            yield (
+                f"Entitlement {user.name}: gets {less:.1%} less done than with its share alone: "
+                f"{causes}"
+            )
 
 
 def _deadlines(plan: Plan) -> Iterator[str]:

@@ -80,24 +80,24 @@ if TYPE_CHECKING:
 @click.option(
     "--users-by",
     metavar="WHAT",
-    help="Of a cluster without Walras: who is a user: namespace, kueue, label:KEY or "
+    help="For a cluster without Walras: what a user is: namespace, kueue, label:KEY or "
     "annotation:KEY.  [default: namespace]",
 )
 @click.option(
     "--shares",
     type=click.Choice(["equal", "requests", "quota"]),
-    help="Of a cluster without Walras: the shares of users.  [default: equal]",
+    help="For a cluster without Walras: the shares of users.  [default: equal]",
 )
 @click.option(
     "--speedups",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Of a cluster without Walras: parallel fractions, one a line, such as vision/train: 0.93.",
+    help="For a cluster without Walras: parallel fractions, a line each, as vision/train: 0.93.",
 )
 @click.option(
     "--prometheus",
     metavar="URL",
-    help="Of a cluster without Walras: the Prometheus that knows what its pods use.",
+    help="For a cluster without Walras: the Prometheus that has the use of its pods.",
 )
 @cluster_options
 @output_option()
@@ -131,9 +131,9 @@ def what_if(
     Entitlement, MarketJob, SpeedupProfile, Market, Node, Pod and Namespace documents, as kubectl
     prints them.
 
-    A cluster that has never heard of Walras will do: its namespaces are the users then, and what
-    they would have is compared with plain Kubernetes and with fixed quotas, as ranges over what is
-    not known of speedups.
+    The cluster need not have Walras: then its namespaces are the users, and the output compares
+    what they would have with plain Kubernetes and with fixed quotas. Where speedups are unknown,
+    figures are ranges.
 
     \b
     Examples:
@@ -155,9 +155,10 @@ def what_if(
             "--live reads a cluster, and --from and --cores use documents; drop one of them"
         )
     from walras_cli.output import show
-    from walras_cli.what_if.changes import ChangedCluster, WithoutMarketError
+    from walras_cli.what_if.changes import ChangedCluster
     from walras_cli.what_if.comparison import Comparison, MechanismOptions
     from walras_cli.what_if.plan_tables import WhatIfPage
+    from walras_cli.what_if.situation import WithoutMarketError
 
     if sensitivity and (len(mechanisms) > 1 or "all" in mechanisms):
         raise BadInput("--sensitivity needs one mechanism; give -m once, and not all")
@@ -178,7 +179,7 @@ def what_if(
     if about_users:
         raise BadInput(
             "--users-by, --shares, --speedups, --prometheus are for clusters without MarketJobs, "
-            "which rule here; drop these options"
+            "and this one has some; drop these options"
         )
     compare_all = source.whole_and_live and not sensitivity
     options = MechanismOptions(

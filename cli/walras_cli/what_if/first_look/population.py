@@ -20,7 +20,7 @@ from walras_operator.decide.workload_members import PER_NODE
 from walras_service.failures import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from walras.market.snapshot import Node
     from walras_api.assembly import Objects
@@ -134,12 +134,7 @@ def population_of(
     notes: list[str] = []
     nodes = _nodes(objects, [pod for pod, out in zip(alive, outside, strict=True) if out], notes)
     at = {pod.spec.node_name for pod, out in zip(alive, outside, strict=True) if not out}
-    tainted = {each.metadata.name for each in objects.nodes if _is_kept(each)} - at
-    nodes = [node for node in nodes if node.name not in tainted]
-    if tainted:
-        notes.append(
-            f"nodes that are left out, as they are tainted and run no pod of users: {len(tainted)}"
-        )
+    nodes = _of_users(nodes, objects, at, notes)
     number = {node.name: each for each, node in enumerate(nodes)}
     naming = _Naming(rules.users_by, documents)
     left: Counter[str] = Counter()
@@ -208,6 +203,18 @@ def _nodes(objects: Objects, outside: Sequence[Pod], notes: list[str]) -> list[N
     return [node for node in sold if node.cores > 0]
 
 
+def _of_users(
+    nodes: Sequence[Node], objects: Objects, used: Collection[str | None], notes: list[str]
+) -> list[Node]:
+    """Return the nodes that run pods of users, and those that no taint keeps them from."""
+    tainted = {each.metadata.name for each in objects.nodes if _is_kept(each)} - set(used)
+    if tainted:
+        notes.append(
+            f"nodes that are left out, as they are tainted and run no pod of users: {len(tainted)}"
+        )
+    return [node for node in nodes if node.name not in tainted]
+
+
 def _is_kept(node: NodeObject) -> bool:
     """Return whether a taint keeps pods away from a node, such as one of the control plane."""
     return any(taint.effect in {"NoSchedule", "NoExecute"} for taint in node.spec.taints)
@@ -217,7 +224,7 @@ def _left_out(left: Counter[str]) -> list[str]:
     said = {
         "outside": "pods of the system and of DaemonSets, which keep what they request",
         "waiting": "pods that wait for a node, which are left out",
-        "elsewhere": "pods on nodes that are left out, which count nowhere",
+        "elsewhere": "pods on nodes that are left out, which are not counted",
     }
     return [f"{text}: {left[each]}" for each, text in said.items() if left[each]]
 

@@ -1,32 +1,24 @@
-"""``walras check``: what in a cluster works against the market, and what to do about it."""
+"""Pure: what works against the market, from the objects of a cluster."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import click
-
-from walras_cli.cluster.options import (
-    all_namespaces_option,
-    cluster_options,
-    dump_option,
-    form_option,
-)
+from walras.market.admission import AccessPolicy
+from walras_api.assembly import entitlement_of
+from walras_api.contract import ENTITLEMENT_LABEL, MARKET_NAME
+from walras_api.market import CoresPolicy
+from walras_api.parse import ResourceError, parse_object
+from walras_api.supply import reported_processors
+from walras_cli.cluster.check.seen import AGENTS, operator_namespace_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from walras_cli.cluster.connection import Cluster, Document
-    from walras_cli.cluster.options import Target
-    from walras_cli.output import Form
-    from walras_service.kinds import Kind
+    from walras_cli.cluster.check.seen import Seen
+    from walras_cli.cluster.connection import Document
 
-ERRORS_FOUND = 3
-"""Exit code if something keeps the market from working."""
-
-AGENTS = "app.kubernetes.io/part-of=walras,app.kubernetes.io/component=agent"
 ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
@@ -45,158 +37,6 @@ class Finding:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Objects of a cluster, as the API server gives them; empty where they may not be seen.
-
-    Attributes:
-        jobs: MarketJobs.
-        entitlements: Entitlements.
-        allocations: NodeAllocations.
-        markets: Markets.
-        namespaces: Namespaces.
-        pods: Pods of the namespaces that are looked at.
-        agents: DaemonSets with the labels of Walras's agent; those in other namespaces than the
-            operator's do not count.
-        autoscalers: HorizontalPodAutoscalers.
-        recommenders: VerticalPodAutoscalers.
-        withheld: Rights that are missing, such as ``list nodes``.
-    """
-
-    jobs: Sequence[Document] = ()
-    entitlements: Sequence[Document] = ()
-    allocations: Sequence[Document] = ()
-    markets: Sequence[Document] = ()
-    namespaces: Sequence[Document] = ()
-    pods: Sequence[Document] = ()
-    agents: Sequence[Document] = ()
-    autoscalers: Sequence[Document] = ()
-    recommenders: Sequence[Document] = ()
-    withheld: Sequence[str] = field(default=())
-
-
-@click.command("check", short_help="Find what works against the market, such as autoscalers.")
-@cluster_options
-@dump_option
-@all_namespaces_option
-@form_option
-def check(*, target: Target, form: Form) -> None:
-    """Find objects in the cluster that work against the market, and say what to do about each.
-
-    Finds a Pod Security level that admits no agents, nodes whose agent cannot enforce grants,
-    namespaces that name an Entitlement which does not admit them, autoscalers of workloads in the
-    market that act on what the market changes, and pods that hold less than they request. The
-    command checks all nodes and agents, and the other objects of one namespace or, with -A, of all.
-
-    \b
-    Examples:
-      walras check -A
-      walras check -n vision -o json
-
-    Exit codes: 0 no errors (there may be warnings), 1 the cluster cannot be read, 2 invalid input,
-    3 errors found.
-    """  # noqa: D301 - the backspace keeps click from filling the lines
-    from walras_cli.cluster.connection import connected
-    from walras_cli.cluster.dumped import cluster_of
-    from walras_cli.output import show
-
-    with connected(target, cluster_of) as cluster:
-        seen = seen_of(cluster, "" if target.everywhere else cluster.namespace)
-    problems = tuple(findings(seen))
-    show(CheckPage(problems, tuple(seen.withheld)), form)
-    if any(each.level == "error" for each in problems):
-        raise SystemExit(ERRORS_FOUND)
-
-
-@dataclass(frozen=True, slots=True)
-class CheckPage:
-    """The output of ``walras check``."""
-
-    findings: tuple[Finding, ...]
-    withheld: tuple[str, ...]
-
-    def document(self) -> dict[str, Any]:
-        """Return it for scripts."""
-        from walras_view.documents import plain
-
-        return {
-            "findings": [plain(each) for each in self.findings],
-            "withheld": list(self.withheld),
-        }
-
-    def render(self, *, wide: bool) -> list[Any]:  # noqa: ARG002 - nothing is left out
-        """Return it for people, part by part."""
-        from rich.text import Text
-
-        lines = [f"{each.level}: {each.object}: {each.message}" for each in self.findings]
-        if not lines:
-            lines.append("found nothing that works against the market")
-        if self.withheld:
-            lines.append(
-                f"not checked, since you have no right to {', '.join(self.withheld)}; ask an "
-                f"administrator of the cluster for a role with these rights"
-            )
-        return [Text(each) for each in lines]
-
-
-def seen_of(cluster: Cluster, namespace: str) -> Seen:
-    """Ask a cluster for all that is checked.
-
-    Args:
-        cluster: Connection to the cluster.
-        namespace: Namespace to look at; empty for all.
-
-    Raises:
-        ApiError: The API server cannot be asked, or does not know Walras's kinds.
-    """
-    from walras_api.contract import GROUP
-    from walras_cli.cluster.connection import ENTITLEMENTS, JOBS, MARKETS, NODE_ALLOCATIONS
-    from walras_service.api_errors import ApiError
-    from walras_service.kinds import NAMESPACES, PODS, Kind
-
-    withheld: list[str] = []
-
-    def every(kinds: Sequence[Kind], where: str = "", labels: str = "") -> list[Document]:
-        """Return all objects of the first kind that the cluster has."""
-        for kind in kinds:
-            try:
-                return list(cluster.every(kind, where, labelSelector=labels))
-            except ApiError as error:
-                if error.reason == "forbidden":
-                    withheld.append(f"list {kind.resource}")
-                    return []
-                if error.reason not in {"missing", "unsupported"} or kind.group == GROUP:
-                    raise
-        return []
-
-    scaling = [
-        Kind("autoscaling", each, "horizontalpodautoscalers", namespaced=True)
-        for each in ("v2", "v2beta2")
-    ]
-    vertical = [Kind("autoscaling.k8s.io", "v1", "verticalpodautoscalers", namespaced=True)]
-    daemons = [Kind("apps", "v1", "daemonsets", namespaced=True)]
-    with ThreadPoolExecutor() as pool:
-        asked = {
-            "jobs": pool.submit(every, [JOBS], namespace),
-            "entitlements": pool.submit(every, [ENTITLEMENTS]),
-            "allocations": pool.submit(every, [NODE_ALLOCATIONS]),
-            "markets": pool.submit(every, [MARKETS]),
-            "namespaces": pool.submit(every, [NAMESPACES]),
-            "pods": pool.submit(every, [PODS], namespace),
-            "agents": pool.submit(every, daemons, "", AGENTS),
-            "autoscalers": pool.submit(every, scaling, namespace),
-            "recommenders": pool.submit(every, vertical, namespace),
-        }
-        objects = {name: answer.result() for name, answer in asked.items()}
-    if namespace:
-        objects["namespaces"] = [
-            each
-            for each in objects["namespaces"]
-            if each["metadata"]["name"] in {namespace, _operator_namespace(objects["markets"])}
-        ]
-    return Seen(**objects, withheld=sorted(withheld))
-
-
 def findings(seen: Seen) -> Iterator[Finding]:
     """Yield all that works against the market, errors first (pure)."""
     problems = [
@@ -212,7 +52,7 @@ def _agents(seen: Seen) -> Iterator[Finding]:
     labels = {
         each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in seen.namespaces
     }
-    namespace = _operator_namespace(seen.markets)
+    namespace = operator_namespace_in(seen.markets)
     for each in seen.agents:
         if _namespace(each) != namespace:
             continue  # somebody else's, who may label it like an agent
@@ -235,16 +75,6 @@ def _agents(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def _operator_namespace(markets: Sequence[Document]) -> str:
-    from walras_api.contract import MARKET_NAME
-    from walras_api.market_status import MarketStatus
-    from walras_view.facts import ApiObject, operator_namespace
-
-    used = (each for each in markets if each["metadata"]["name"] == MARKET_NAME)
-    statuses = (ApiObject.read(each, MarketStatus).status for each in used)
-    return operator_namespace(next(statuses, MarketStatus()))
-
-
 def _nodes(seen: Seen) -> Iterator[Finding]:
     """Yield nodes whose agent says that it cannot enforce grants."""
     for each in seen.allocations:
@@ -259,10 +89,6 @@ def _nodes(seen: Seen) -> Iterator[Finding]:
 
 def _namespaces(seen: Seen) -> Iterator[Finding]:
     """Yield namespaces whose entitlement does not exist or does not admit them."""
-    from walras.market.admission import AccessPolicy
-    from walras_api.assembly import entitlement_of
-    from walras_api.contract import ENTITLEMENT_LABEL
-
     access = AccessPolicy(map(entitlement_of, _entitlements(seen)))
     for each in seen.namespaces if "list entitlements.walras.dev" not in seen.withheld else ():
         labels = each["metadata"].get("labels") or {}
@@ -273,8 +99,6 @@ def _namespaces(seen: Seen) -> Iterator[Finding]:
 
 
 def _entitlements(seen: Seen) -> Iterator[Any]:
-    from walras_api.parse import ResourceError, parse_object
-
     for each in seen.entitlements:
         try:
             yield parse_object(each)
@@ -334,8 +158,6 @@ def _requests(seen: Seen) -> Iterator[Finding]:
 
 def _pods(seen: Seen, job: Document) -> Iterator[tuple[float, float]]:
     """Yield the CPUs that each granted pod of a job requests and holds, by Kubernetes' count."""
-    from walras_api.parse import ResourceError, parse_object
-
     cpus_of_core = _cpus_of_core(seen)
     pods = {each["metadata"]["uid"]: each for each in seen.pods}
     for each in (job.get("status") or {}).get("pods") or ():
@@ -352,10 +174,6 @@ def _pods(seen: Seen, job: Document) -> Iterator[tuple[float, float]]:
 
 def _cpus_of_core(seen: Seen) -> dict[str, float]:
     """Return how many CPUs of Kubernetes a core that the market sells is, by node."""
-    from walras_api.contract import MARKET_NAME
-    from walras_api.market import CoresPolicy
-    from walras_api.supply import reported_processors
-
     unit: str = CoresPolicy().unit
     for each in seen.markets:
         if each["metadata"]["name"] == MARKET_NAME:

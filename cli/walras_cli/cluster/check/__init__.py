@@ -1,0 +1,1 @@
+"""``walras check``: what in a cluster works against the market, and what to do about it."""
