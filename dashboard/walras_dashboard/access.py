@@ -174,7 +174,9 @@ class LocalGate:
     def _answer(self, scope: Scope) -> JSONResponse | RedirectResponse | None:
         headers, path = Headers(scope=scope), scope["path"]
         if headers.get("host", "") not in self._access.hosts:
-            return _refused(421, "this server is not known by that host; open the URL it printed")
+            return _refused(
+                421, "the request names another host; open the URL that the server printed"
+            )
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] not in self._access.hosts:
             return _refused(403, "a page of another origin may not ask this server")

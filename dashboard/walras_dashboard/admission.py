@@ -47,7 +47,7 @@ class Checks:
         """
         if self._unanswered >= CHECKS + MOST_WAITING:
             raise HTTPException(
-                503, "too many viewers wait for the API server to know them; try again in a second"
+                503, "too many viewers are being authenticated; try again in a second"
             )
         self._unanswered += 1
         try:

@@ -70,12 +70,12 @@ def dashboard(
     port: int,
     listen: str,
 ) -> None:
-    """Show the market in the browser: prices, users, jobs, nodes, and what-if by hand.
+    """Show the market in the browser: prices, users, jobs and nodes, and try changes.
 
     Prints one URL and serves it until Ctrl-C. The URL has a token, so that no other user of this
     machine can open it. The page shows what your kubeconfig may see, follows the cluster as it
     changes, and writes nothing to it. With -f, it shows a cluster in files, as `walras what-if -f`
-    reads them; of one without Walras, what it would have.
+    reads them; for a cluster without Walras, it shows what Walras would change.
 
     History comes from Prometheus if you name it; otherwise from the operator, if you have the right
     to get ConfigMaps in its namespace; otherwise it begins when you start this command.
@@ -100,10 +100,10 @@ def dashboard(
 
     if follow and not files:
         raise BadInput(
-            "--follow needs files; name them by -f, or drop it: a cluster is followed anyway"
+            "--follow needs files; name them with -f, or drop it: a live cluster is always followed"
         )
     if files and prometheus:
-        raise BadInput("--prometheus is about a live cluster; drop it, or drop -f")
+        raise BadInput("--prometheus applies to a live cluster only; drop it, or drop -f")
     record = _from_prometheus(prometheus, prometheus_match, prometheus_token)
     source, of_operator = source_of(files, target, follow=follow)
     try:

@@ -26,7 +26,7 @@ MOST_USERS = 30
 MOST_NODES = 20
 POINTS = 200
 
-SESSION = "only what this server has seen since it began is known"
+SESSION = "there are only figures since this server was started"
 
 
 def history_of(

@@ -42,7 +42,7 @@ LEAST_SECRET = 16
     type=click.Path(path_type=Path),
     default=CA_FILE,
     show_default=True,
-    help="Certificate of the API server's authority.",
+    help="Certificate of the authority that signed the API server's certificate.",
 )
 @click.option(
     "--namespace",

@@ -17,17 +17,19 @@ def checked(template: str) -> str:
     """Return a template of addresses.
 
     Raises:
-        ValueError: It is none of an address of HTTP with {pod} in it, and why.
+        ValueError: It is not an HTTP URL with {pod} in it; says why.
     """
     if urlsplit(template).scheme not in {"http", "https"}:
-        raise ValueError(f"is no address of HTTP; {WRITE}")
+        raise ValueError(f"is not an HTTP URL; {WRITE}")
     try:
         parts = list(Formatter().parse(template))
     except ValueError as error:
         raise ValueError(f"{error}; {WRITE}") from error
     named = {name for _, name, _, _ in parts if name is not None}
     if "pod" not in named or not named <= FIELDS or any(form or as_ for *_, form, as_ in parts):
-        raise ValueError(f"has to have {{pod}}, may have {{namespace}}, and nothing else; {WRITE}")
+        raise ValueError(
+            f"needs {{pod}}, may have {{namespace}}, and takes no other placeholder; {WRITE}"
+        )
     return template
 
 

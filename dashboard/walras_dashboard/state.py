@@ -57,7 +57,7 @@ class MarketState:
         profiles: SpeedupProfiles by namespace and name, as far as they can be read.
         moved: Last changes of CPUs by node, newest first.
         notes: Lines about figures that are left out, besides those of the facts.
-        look: What a cluster that has never heard of Walras would have; None of one that has.
+        look: What a cluster without Walras would have with it; None of one with Walras.
         course: Figures over the time that a file has recorded; empty if it has recorded none.
         events: Last events that a file has recorded, newest first.
     """

@@ -69,7 +69,7 @@ def explained(
         ({"penalty": "-0.05"}, "gains 5.0% of its throughput"),
         ({"penalty": "-0.05"}, "lowers nothing"),
         ({"source": "cpuTime"}, "6 checks of CPU time on 4 cores)"),
-        ({"source": "cpuTime"}, "does not count: CPU time cannot see that memory is slow"),
+        ({"source": "cpuTime"}, "does not count: CPU time does not show slow memory"),
         ({"error": "0.15"}, "(error 15.0%, 6 checks of instructions on 4 cores)"),
         ({"error": "0.15"}, "does not count: its error is above 10%"),
     ],

@@ -167,7 +167,7 @@ def test_losses_and_ends_of_the_range_are_told_as_such() -> None:
     assert "utility of others: " in first
     assert "a node costs 1.92" in money
     assert "3 more than there are" in recommended
-    assert "more than twice as many are not looked at" in recommended
+    assert "more than twice as many were not considered" in recommended
     fewer = replace(pool, recommended_nodes=2)
     assert any("1 fewer than there are: another" in each for each in pool_sentences(fewer))
     same = replace(pool, recommended_nodes=3)

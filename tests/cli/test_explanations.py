@@ -393,9 +393,9 @@ def test_nothing_is_said_of_weights_where_nothing_is_auctioned() -> None:
         ((38.04, 0.21, 0.0, 1.12), ("is owed 38.0 core-hours", "its budget is 12% larger now")),
         ((-3, -0.1, 0.25, 0.95), ("owes 3.0 core-hours, 0.25 less each hour", "5% smaller now")),
         ((-3, -0.1, -0.25, 0.95), ("owes 3.0 core-hours, 0.25 more each hour", "5% smaller now")),
-        ((3, 0.1, 0.0, 1.001), ("is owed 3.0 core-hours", "its budget is as by its shares")),
+        ((3, 0.1, 0.0, 1.001), ("is owed 3.0 core-hours", "its budget is that of its shares")),
         ((3, 0.1, 1.5, None), ("3.0 core-hours, 1.50 more each hour", "no budget without jobs")),
-        ((0.01, 0.0, 0.0, 1), ("nothing", "its budget is as by its shares")),
+        ((0.01, 0.0, 0.0, 1), ("nothing", "its budget is that of its shares")),
     ],
 )
 def test_what_is_owed_is_told_in_a_table(

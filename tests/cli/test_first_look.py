@@ -111,7 +111,7 @@ def test_kubeadm() -> None:
         "nodes that are left out: worker-3 is not ready",
         "nodes that are left out, as they are tainted and run no pod of users: 1",
         "pods of the system and of DaemonSets, which keep what they request: 10",
-        "pods on nodes that are left out, which count nowhere: 1",
+        "pods on nodes that are left out, which are not counted: 1",
     ]
 
 
@@ -275,7 +275,7 @@ def test_one_screen_of_a_cluster_with_more_users_than_fit(tmp_path: Path) -> Non
     names = [f"team-{each}" for each in range(20)]
     pods = [pod(name, "app", str(1 + (number % 3))) for number, name in enumerate(names)]
     text = walras("what-if", "-f", written(tmp_path / "dump.yaml", node("n1", "64"), *pods)).stdout
-    assert "and 12 more; -o json has them all" in text
+    assert "and 12 more; -o json lists all" in text
     assert text.count("\n- ") == 10
     assert lines_on_a_screen(text, 100) <= 40
 
@@ -411,7 +411,7 @@ def test_a_live_cluster_without_walras(bare_cluster: _Cluster, tmp_path: Path) -
     assert any("metrics-server" in note for note in live["notes"])
     done = walras("what-if", "--kubeconfig", config, "-m", "Greedy")
     assert done.returncode == 2
-    assert "the cluster has no kinds of Walras; install it" in done.stderr
+    assert "Walras is not installed in this cluster; install it" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -445,7 +445,7 @@ def test_wrong_speedups_are_told(text: str, tmp_path: Path) -> None:
 
 def test_options_about_users_are_refused_where_entitlements_say_it() -> None:
     message = refused("-f", str(EXAMPLES / "what-if/cluster.yaml"), "--shares", "equal")
-    assert "are for clusters without MarketJobs, which rule here" in message
+    assert "are for clusters without MarketJobs, and this one has some" in message
 
 
 def test_a_dump_without_pods_of_users_is_told(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_a_report_has_what_an_operator_wrote(server: ConfigMaps, tmp_path: Path)
     assert row["cores"]["price"] == pytest.approx(0.6)
     observed = sum(each["observedSeconds"] for each in report["periods"])
     assert observed == HOUR
-    assert any("hours are in no figure" in note for note in report["notes"])
+    assert any("hours are missing" in note for note in report["notes"])
     server.forbidden = True
     refused = CliRunner().invoke(main, command, prog_name="walras")
     assert refused.exit_code == 1

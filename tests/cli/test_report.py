@@ -200,7 +200,7 @@ def test_json_has_rows_periods_and_notes() -> None:
     assert document["notes"] == [
         "something",
         (
-            "2026-10: 75.0 % of 2.0 hours were observed; 0.5 hours are in no figure, most of them "
+            "2026-10: 75.0 % of 2.0 hours were observed; 0.5 hours are missing, most of them "
             "between 2026-10-31T23:00:00Z and 2026-11-01T00:00:00Z"
         ),
     ]
@@ -227,8 +227,8 @@ def test_users_without_a_row_are_named_as_others() -> None:
     assert [each.user for each in page.report.rows] == ["(others)", "ann"]
     assert page.remarks() == (
         (
-            "(others) are users who held least on a day, or came later, at least 7 on one day: the "
-            "operator had no room for each of them"
+            "(others) are the users who held least on a day or came later, on one day at least 7: "
+            "the operator had no room for a row of each"
         ),
     )
 
@@ -302,7 +302,7 @@ def test_the_sum_that_is_still_made_counts_in_a_report_up_to_now_alone() -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--since", "soon"], "'soon' is no time; write how long ago, such as 30d"),
+        (["--since", "soon"], "'soon' is not a time; write how long ago, such as 30d"),
         (["--since", "0d"], "is no time"),
         (["--by", "team"], "write user, month, or user,month"),
         (["--format", "opencost", "-o", "csv"], "drop -o csv"),

@@ -136,7 +136,7 @@ RIGHT_TO_ENTITLEMENTS = f"list {OURS['Entitlement'].resource}"
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class ApiObject(Generic[S]):
-    """An object of Walras, as far as people are told of it.
+    """An object of Walras, as far as people are shown it.
 
     Attributes:
         name: Name of the object.

@@ -1,4 +1,4 @@
-"""Pure: what a cluster that has never heard of Walras has today, and would have, as values."""
+"""Pure: what a cluster without Walras has today, and would have with it, as values."""
 
 from __future__ import annotations
 

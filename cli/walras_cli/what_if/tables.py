@@ -33,7 +33,7 @@ def filled(table: Table, rows: Sequence[Sequence[str]]) -> Table:
     for row in rows[:MOST_ROWS]:
         table.add_row(*row)
     if len(rows) > MOST_ROWS:
-        table.caption = f"and {len(rows) - MOST_ROWS} more; -o json has them all"
+        table.caption = f"and {len(rows) - MOST_ROWS} more; -o json lists all"
     return table
 
 

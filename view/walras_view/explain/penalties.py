@@ -79,7 +79,7 @@ def _measured(
 
 def _why_not(penalty: MeasuredPenalty) -> str:
     if penalty.source == "cpuTime":
-        return "CPU time cannot see that memory is slow"
+        return "CPU time does not show slow memory"
     if penalty.counted is None:
         return f"its error is above {MOST_ERROR:.0%}"
     return "" if penalty.counted else "it is within its error"

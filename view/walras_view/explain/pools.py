@@ -189,9 +189,8 @@ def _advice(pool: NodePoolReport, mechanism: str, worth: float | None, price: fl
     if pool.core_value is None:
         if mechanism in WITHOUT_VALUES:
             return (
-                f"under {mechanism}, nothing tells what more nodes would bring; "
-                f"`walras what-if -m AmdahlBidding --node-pools` tells what a market of measured "
-                f"speedups would make of them"
+                f"{mechanism} does not say what more nodes would bring; `walras what-if -m "
+                f"AmdahlBidding --node-pools` shows what they would bring in a market of speedups"
             )
         return "the market of this pool could not be solved exactly enough to tell"
     missing = [
@@ -200,7 +199,7 @@ def _advice(pool: NodePoolReport, mechanism: str, worth: float | None, price: fl
     ]
     if missing:
         return f"for a recommended number of nodes, set {' and '.join(missing)} in spec.nodePools"
-    return "the operator has not used the prices yet; it does within a few minutes"
+    return "the operator has not used the prices yet; it will within a few minutes"
 
 
 def _effect(effect: NodesEffectReport | None, worth: float | None) -> PricedEffect | None:

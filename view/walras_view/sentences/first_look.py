@@ -1,4 +1,4 @@
-"""Pure: what is said of a cluster that has never heard of Walras: today, and with Walras."""
+"""Pure: what is said of a cluster without Walras: today, and with it."""
 
 from __future__ import annotations
 
@@ -59,10 +59,11 @@ def meaning_of_columns(look: FirstLook) -> Iterator[str]:
     """Yield what the columns of users are about, and what is assumed."""
     yield "today: plain Kubernetes, by requests; quotas: fixed shares of nodes; Walras: the market."
     pods = look.pods_with_known_use
-    measured = (
-        f"{_count(pods, 'pod')} as much as was measured, and the others all" if pods else "all"
-    )
-    yield f"Cores are what pods have while they use {measured} that they can."
+    use = "they use all that they can"
+    if pods:
+        verb = "uses" if pods == 1 else "use"
+        use = f"{_count(pods, 'pod')} {verb} what was measured, and the others all that they can"
+    yield f"Cores are what pods have while {use}."
     unknown = len(look.jobs) - look.fractions.known_jobs
     if unknown:
         yield (

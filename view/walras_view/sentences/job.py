@@ -138,7 +138,7 @@ def one_more_sentences(more: OneMore) -> tuple[str, ...]:
         + ("; its maxCores forbids it: raise maxCores" if more.bound else "")
     )
     if more.instead is None:
-        return (first, "no other pod of its user can pay for it; it takes more shares")
+        return (first, "no other pod of its user can pay for it; it needs more shares")
     if more.bound:
         return (first,)
     worth = "worth it" if more.worthwhile else "not worth it"

@@ -53,7 +53,7 @@ def prediction_sentence(made: PredictionsExplanation) -> str:
         return said
     so = {
         "Finish": "those of jobs that start now are {:.1f} times as wide",
-        "Node": "those that are told now are {:.1f} times as wide",
+        "Node": "those that are shown now are {:.1f} times as wide",
     }.get(made.of, "right ones would have been {:.1f} times as wide")
     return f"{said}; these errors were too small, and {so.format(made.widening)}"
 
@@ -93,9 +93,9 @@ def _recommendation(present: int, number: int) -> str:
         return f"{said}, as many as there are"
     why = "the last of them is worth its price, and another one is not"
     if number == 2 * present:
-        why = "the last of them is worth its price; more than twice as many are not looked at"
+        why = "the last of them is worth its price; more than twice as many were not considered"
     elif number == -(-present // 2):
-        why = "another one is not worth its price; less than half as many are not looked at"
+        why = "another one is not worth its price; less than half as many were not considered"
     difference = f"{abs(number - present)} {'more' if number > present else 'fewer'}"
     return f"{said}, {difference} than there are: {why}"
 

@@ -89,7 +89,7 @@ def account_rows(user: UserExplanation) -> list[tuple[str, str, str]]:
         owed = f"{above:+.1f} credits" if user.gib_hours is None else _owed(user.gib_hours, "GiB-h")
         rows.append(("memory", owed, f"{above:+.1f} credits relative to the mean of all users"))
     elif user.user.credits is not None:
-        mean = "the mean of all users, to compare with, is not visible to you"
+        mean = "you may not see the mean of all users, to compare it with"
         rows.append(("memory", f"{user.user.credits} credits", mean))
     return rows
 
@@ -105,7 +105,7 @@ def _effect(credits_: CoreCreditFigures) -> str:
         return "no budget without jobs"
     change = credits_.budget_factor - 1
     if abs(change) < SMALLEST_CHANGE:
-        return "its budget is as by its shares"
+        return "its budget is that of its shares"
     return f"its budget is {abs(change):.0%} {'larger' if change > 0 else 'smaller'} now"
 
 

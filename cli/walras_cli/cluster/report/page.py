@@ -65,7 +65,7 @@ class ReportPage:
         if report.rows:
             parts.append(_table(self.report))
         else:
-            parts.append(Text("Nothing is known of this time."))
+            parts.append(Text("There is no data for this period."))
         if self.account:
             parts += [Text("Account now", style="bold"), _account(self.account)]
         parts += [Text(f"note: {line}", style="dim") for line in self.remarks()]
@@ -109,8 +109,8 @@ class ReportPage:
         lines += filter(None, map(_coverage, self.report.periods))
         if any(is_others(row.user) for row in self.report.rows):
             lines.append(
-                f"(others) are users who held least on a day, or came later, at least "
-                f"{self.report.without} on one day: the operator had no room for each of them"
+                f"(others) are the users who held least on a day or came later, on one day at "
+                f"least {self.report.without}: the operator had no room for a row of each"
             )
         return tuple(lines)
 
@@ -178,6 +178,6 @@ def _coverage(period: Period) -> str:
     part = 100 * period.observed_seconds / period.seconds
     return (
         f"{period.month}: {part:.1f} % of {period.seconds / 3600:.1f} hours were observed; "
-        f"{missing / 3600:.1f} hours are in no figure, most of them between {longest.start} and "
+        f"{missing / 3600:.1f} hours are missing, most of them between {longest.start} and "
         f"{longest.end}"
     )

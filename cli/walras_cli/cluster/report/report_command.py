@@ -42,8 +42,8 @@ class When(click.ParamType[timedelta | datetime, str]):
             time = datetime.fromisoformat(value)
         except ValueError:
             self.fail(
-                f"{value!r} is no time; write how long ago, such as 30d, 12h or 4w, or a date such "
-                f"as 2026-11-01",
+                f"{value!r} is not a time; write how long ago, such as 30d, 12h or 4w, or a date "
+                f"such as 2026-11-01",
                 param,
                 ctx,
             )
@@ -139,12 +139,12 @@ def report(
       lent      entitled and not bought; borrowed: bought beyond that
       paid      bought times price, where 1 is the mean price of the cluster
 
-    Below it is what users owe each other now: the account, if the market keeps one.
+    If the market keeps an account, a second table shows what users owe each other now.
 
-    The operator keeps these sums by the hour for 400 days. Reading them takes the right to get
-    ConfigMaps in its namespace; -n names it if it cannot be found. With --prometheus, they are
-    computed from its metrics, and no cluster is needed. Months are those of UTC. Time in which no
-    operator led is in no sum, and a note says how much it was.
+    The operator keeps these sums by the hour for 400 days. To read them, you need the right to get
+    ConfigMaps in its namespace; if that cannot be found, name it with -n. With --prometheus, they
+    are computed from its metrics, and no cluster is needed. Months are those of UTC. Time without a
+    leading operator is in no sum; a note says how long it was.
 
     \b
     Examples:
@@ -239,7 +239,7 @@ def _from_prometheus(
     server = Prometheus.at(url, match, token_file)
     span = span_of(since, until, datetime.now(UTC), 0)
     days = days_of(server, span.start, span.end)
-    notes = () if days else (f"{url} knows no metrics of an operator of Walras at that time",)
+    notes = () if days else (f"{url} has no metrics of a Walras operator at that time",)
     return span, days, notes
 
 
@@ -271,10 +271,7 @@ def span_of(
     newest = last >= complete
     last = complete if newest else last - last % 3600
     if last <= first:
-        raise BadInput(
-            "--since: this time has not begun, or no full hour of it has ended; choose an earlier "
-            "start"
-        )
+        raise BadInput("--since: no full hour has ended since then; choose an earlier start")
     return Span(first, last, newest)
 
 

@@ -292,8 +292,8 @@ def named_users(days: Iterable[Day]) -> tuple[tuple[Day, ...], tuple[str, ...]]:
         return tuple(made), ()
     shown = ascii(min(strange)[:40])
     note = (
-        f"{len(strange)} rows are left out, since no Entitlement can have their name, such as "
-        f"{shown}: somebody else than the operator has written them"
+        f"{len(strange)} rows are ignored, since no Entitlement can have their name, such as "
+        f"{shown}: the operator did not write them"
     )
     return tuple(made), (note,)
 

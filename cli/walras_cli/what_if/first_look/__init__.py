@@ -1,1 +1,1 @@
-"""What a cluster that has never heard of Walras would have of it, from its nodes and pods alone."""
+"""What Walras would change in a cluster without it, from its nodes and pods alone."""

@@ -1,4 +1,4 @@
-"""Facts: the first look at a cluster that has never heard of Walras, from its documents."""
+"""Facts: the first look at a cluster without Walras, from its documents."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class FirstLookPage:
         return [
             *map(Text, (cluster_sentence(look), *result_sentences(look))),
             self._users(),
-            *map(Text, [f"and {hidden} more; -o json has them all"] if hidden > 0 else []),
+            *map(Text, [f"and {hidden} more; -o json lists all"] if hidden > 0 else []),
             *map(Text, (*meaning_of_columns(look), *loan_sentences(look), "")),
             Text("The largest changes", style="bold"),
             *map(Text, changes or ["No job would have other cores than today."]),
