@@ -31,6 +31,7 @@ from walras_service.failures import Failure
 from walras_service.kinds import LEASES, NODES, OURS
 from walras_service.times import rfc3339
 from walras_view.facts import NOT_ASKED, Facts, Leases, Use, operator_namespace
+from walras_view.text import missing_rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,10 +128,7 @@ class Live:
             host = self._cluster.host
             raise problems[0] if problems else ApiError(f"{host}: does not answer", "unreachable")
         if refused:
-            raise Failure(
-                f"{self._cluster.host}: you have no right to {', '.join(withheld)}; ask an "
-                f"administrator of the cluster for a role with these rights"
-            )
+            raise Failure(f"{self._cluster.host}: {missing_rights(withheld)}")
         return state
 
     def pods_on(self, node: str) -> Sequence[Pod] | None:

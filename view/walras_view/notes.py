@@ -9,9 +9,10 @@ from walras_api.market_status import MarketStatus
 from walras_service.kinds import OURS
 from walras_view.facts import operator_namespace
 from walras_view.figures import is_behind
+from walras_view.text import listed, missing_rights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from datetime import timedelta
 
     from walras_api.entitlement import EntitlementStatus
@@ -33,10 +34,7 @@ def remarks_of(facts: Facts) -> tuple[str, ...]:
     """Return what is left out."""
     lines = [*facts.use.missing, *_unreadable(facts)]
     if facts.withheld:
-        lines.append(
-            f"not shown, since you have no right to {', '.join(facts.withheld)}; ask an "
-            f"administrator of the cluster for a role with these rights"
-        )
+        lines.append(f"not shown, since {missing_rights(facts.withheld)}")
     return tuple(lines)
 
 
@@ -65,7 +63,7 @@ def waiting_in_queues(facts: Facts) -> Iterator[str]:
             f"({_count(float(waiting[name].cpus), 'CPU')})"
             for name in most
         ]
-        yield f"waiting in Kueue to be admitted, without cores: {_listed(said)}"
+        yield f"waiting in Kueue to be admitted, without cores: {listed(said, MOST_NAMED)}"
 
 
 def _unreadable(facts: Facts) -> Iterator[str]:
@@ -77,8 +75,8 @@ def _unreadable(facts: Facts) -> Iterator[str]:
     unread = [each.title for each in entries if not each.readable]
     if unread:
         yield (
-            f"the status of {_listed(unread)} cannot be read; install the version of walras "
-            f"that the operator has"
+            f"the status of {listed(unread, MOST_NAMED)} cannot be read; install the version of "
+            f"walras that the operator has"
         )
 
 
@@ -97,8 +95,8 @@ def _operator(facts: Facts) -> Iterator[str]:
         )
     elif not leases.known and (behind := _behind(facts)):
         yield (
-            f"the operator has not decided yet on changes of {_listed(behind)}; if this persists, "
-            f"check that the operator runs"
+            f"the operator has not decided yet on changes of {listed(behind, MOST_NAMED)}; if this "
+            f"persists, check that the operator runs"
         )
 
 
@@ -159,11 +157,6 @@ def headline_of(facts: Facts) -> str:
     if epoch is not None:
         parts.append(f"decision {epoch.number % EPOCHS}")
     return ", ".join(parts)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"{', '.join(names[:MOST_NAMED])}{more}"
 
 
 def _count(number: float, noun: str) -> str:

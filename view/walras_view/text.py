@@ -1,8 +1,27 @@
-"""Pure: figures as text, in the digits that tables and sentences have."""
+"""Pure: figures and lists as text, as tables and sentences have them."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from walras.numerics.byte_text import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Return the first names of a list, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def missing_rights(rights: Sequence[str]) -> str:
+    """Return which rights the user lacks, such as ``list nodes``, and the way out."""
+    return (
+        f"you have no right to {', '.join(rights)}; ask an administrator of the cluster for a role "
+        f"with these rights"
+    )
 
 
 def decimal(value: float | None, digits: int = 2) -> str:

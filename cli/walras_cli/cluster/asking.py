@@ -22,6 +22,7 @@ from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 from walras_service.kinds import LEASES, NODES
 from walras_view.facts import ApiObject, Facts, Leases, node_of, operator_namespace
+from walras_view.text import missing_rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -78,10 +79,7 @@ def facts_of(
     results = {name: answer.result() for name, answer in answers.items()}
     main = [results[each] for each in _MAIN if each in results]
     if main and all(each is None for each in main):
-        raise Failure(
-            f"{cluster.host}: you have no right to {', '.join(asking.withheld)}; ask an "
-            f"administrator of the cluster for a role with these rights"
-        )
+        raise Failure(f"{cluster.host}: {missing_rights(asking.withheld)}")
     facts = {name: answer for name, answer in results.items() if answer is not None}
     return Facts(cluster.now, asking.namespace, withheld=tuple(sorted(asking.withheld)), **facts)
 

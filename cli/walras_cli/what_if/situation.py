@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from walras_api import cluster, kinds
-from walras_api.assembly_notes import MOST_NAMED
 from walras_api.contract import MARKET_NAME
 from walras_api.market_job import TargetRef
 from walras_cli.what_if.owners import controllers_in
@@ -26,6 +25,7 @@ from walras_operator.decide.world import World, reference_of
 from walras_service.failures import BadInput
 from walras_service.times import rfc3339
 from walras_view.facts import NOT_ASKED
+from walras_view.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -230,5 +230,4 @@ def _unusable(validated: Validated) -> Iterator[str]:
 def _closed_nodes(validated: Validated) -> Iterator[str]:
     shut = [f"{name} {why}" for name, why in validated.closed.items()]
     if shut:
-        more = f" and {len(shut) - MOST_NAMED} more" if len(shut) > MOST_NAMED else ""
-        yield f"nodes that sell no cores: {', '.join(shut[:MOST_NAMED])}{more}"
+        yield f"nodes that sell no cores: {listed(shut)}"

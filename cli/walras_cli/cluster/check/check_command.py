@@ -78,12 +78,11 @@ class CheckPage:
         """Return it for people, part by part."""
         from rich.text import Text
 
+        from walras_view.text import missing_rights
+
         lines = [f"{each.level}: {each.object}: {each.message}" for each in self.findings]
         if not lines:
             lines.append("no problems found")
         if self.withheld:
-            lines.append(
-                f"not checked, since you have no right to {', '.join(self.withheld)}; ask an "
-                f"administrator of the cluster for a role with these rights"
-            )
+            lines.append(f"not checked, since {missing_rights(self.withheld)}")
         return [Text(each) for each in lines]

@@ -7,17 +7,17 @@ the system. They keep what they request, and the rest of every node is divided.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from walras_api.assembly_notes import MOST_NAMED
 from walras_api.market import CoresPolicy
 from walras_api.supply import MILLI, for_sale, taken_by, why_closed
 from walras_cli.what_if.first_look.queues import Queues
 from walras_cli.what_if.owners import Workload, controllers_in, workload_of
 from walras_operator.decide.workload_members import PER_NODE
 from walras_service.failures import BadInput
+from walras_view.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -125,29 +125,23 @@ def population_of(
         BadInput: There is nothing to divide, or shares are wanted of quotas that do not exist.
     """
     controllers = controllers_in(documents, objects.pods)
-    alive = [pod for pod in objects.pods if pod.alive]
-    workloads = [workload_of(pod, controllers) for pod in alive]
-    outside = [
-        pod.is_static or made.kind in PER_NODE or is_of_the_system(made.namespace)
-        for pod, made in zip(alive, workloads, strict=True)
-    ]
+    outside: list[Pod] = []
+    theirs: list[tuple[Workload, Pod]] = []
+    for pod in objects.pods:
+        if pod.alive:
+            made = workload_of(pod, controllers)
+            if pod.is_static or made.kind in PER_NODE or is_of_the_system(made.namespace):
+                outside.append(pod)
+            else:
+                theirs.append((made, pod))
     notes: list[str] = []
-    nodes = _nodes(objects, [pod for pod, out in zip(alive, outside, strict=True) if out], notes)
-    at = {pod.spec.node_name for pod, out in zip(alive, outside, strict=True) if not out}
-    nodes = _of_users(nodes, objects, at, notes)
+    nodes = _nodes(objects, outside, notes)
+    nodes = _of_users(nodes, objects, {pod.spec.node_name for _, pod in theirs}, notes)
     number = {node.name: each for each, node in enumerate(nodes)}
     naming = _Naming(rules.users_by, documents)
-    left: Counter[str] = Counter()
-    members: list[tuple[str, Workload, Pod]] = []
-    for pod, made, out in zip(alive, workloads, outside, strict=True):
-        if out:
-            left["outside"] += 1
-        elif not pod.spec.node_name:
-            left["waiting"] += 1
-        elif pod.spec.node_name not in number:
-            left["elsewhere"] += 1
-        else:
-            members.append((naming.user_of(pod), made, pod))
+    members = [
+        (naming.user_of(pod), made, pod) for made, pod in theirs if pod.spec.node_name in number
+    ]
     if not members:
         raise BadInput(
             "the cluster has no pods of users: all belong to DaemonSets, to nodes or to the "
@@ -174,7 +168,8 @@ def population_of(
         for user, made, pod in members
     )
     shares = _shares(rules.shares, users, pods, naming, notes)
-    notes += _left_out(left)
+    waiting = sum(not pod.spec.node_name for _, pod in theirs)
+    notes += _left_out(len(outside), waiting, len(theirs) - waiting - len(members))
     return Population(
         tuple(users), shares, tuple(made for _, made in keys), tuple(nodes), pods, tuple(notes)
     )
@@ -193,8 +188,7 @@ def _nodes(objects: Objects, outside: Sequence[Pod], notes: list[str]) -> list[N
         if (why := why_closed(node)) is not None
     ]
     if shut:
-        more = f" and {len(shut) - MOST_NAMED} more" if len(shut) > MOST_NAMED else ""
-        notes.append(f"nodes that are left out: {', '.join(shut[:MOST_NAMED])}{more}")
+        notes.append(f"nodes that are left out: {listed(shut)}")
     sold = [
         for_sale(node, taken, CoresPolicy(), None, notes)
         for node in objects.nodes
@@ -220,13 +214,13 @@ def _is_kept(node: NodeObject) -> bool:
     return any(taint.effect in {"NoSchedule", "NoExecute"} for taint in node.spec.taints)
 
 
-def _left_out(left: Counter[str]) -> list[str]:
-    said = {
-        "outside": "pods of the system and of DaemonSets, which keep what they request",
-        "waiting": "pods that wait for a node, which are left out",
-        "elsewhere": "pods on nodes that are left out, which are not counted",
+def _left_out(outside: int, waiting: int, elsewhere: int) -> list[str]:
+    counts = {
+        "pods of the system and of DaemonSets, which keep what they request": outside,
+        "pods that wait for a node, which are left out": waiting,
+        "pods on nodes that are left out, which are not counted": elsewhere,
     }
-    return [f"{text}: {left[each]}" for each, text in said.items() if left[each]]
+    return [f"{text}: {count}" for text, count in counts.items() if count]
 
 
 def limit_of(pod: Pod) -> float:
@@ -314,10 +308,8 @@ def _shares(
         )
     without = [user for user in users if user not in quotas]
     if without:
-        more = f" and {len(without) - MOST_NAMED} more" if len(without) > MOST_NAMED else ""
         notes.append(
-            f"users without a quota of CPUs, whose shares are their requests: "
-            f"{', '.join(without[:MOST_NAMED])}{more}"
+            f"users without a quota of CPUs, whose shares are their requests: {listed(without)}"
         )
     return tuple(_whole(quotas.get(user, requests[user])) for user in users)
 
