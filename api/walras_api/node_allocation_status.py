@@ -144,18 +144,6 @@ class ProfilingSample(Status):
     error: Decimals | None = None
 
 
-class MeasuredFraction(Status):
-    """The parallel fraction F that follows from one core count (Karp and Flatt).
-
-    Attributes:
-        cores: Core count.
-        fraction: F at this core count.
-    """
-
-    cores: CpuCount
-    fraction: Decimals
-
-
 class ProfilingStatus(Status):
     """The progress and result of a measurement.
 
@@ -169,9 +157,6 @@ class ProfilingStatus(Status):
         warnings: Limits of the measurement, and reasons to doubt its result.
         samples: Samples in the order in which they were taken.
         planned: Number of samples that the measurement consists of.
-        fractions: Parallel fraction at each core count.
-        mean: Mean of the parallel fraction over core counts.
-        variance: Variance of the parallel fraction over core counts.
         memory_bandwidth: Memory bandwidth of the pod on all its cores, in gigabytes (10**9 bytes)
             per second.
     """
@@ -184,9 +169,6 @@ class ProfilingStatus(Status):
     warnings: list[str] = Field(default_factory=list)
     samples: list[ProfilingSample] = Field(default_factory=list)
     planned: Annotated[int, Field(ge=0, le=MOST_EXACT)] = 0
-    fractions: list[MeasuredFraction] = Field(default_factory=list)
-    mean: Decimals | None = None
-    variance: Decimals | None = None
     memory_bandwidth: Decimals | None = None
 
 

@@ -12,7 +12,6 @@ from walras_api.node_allocation_status import (
     CorePlace,
     CounterReading,
     GrantStatus,
-    MeasuredFraction,
     NodeAllocationCondition,
     NodeAllocationStatus,
     NodeTopology,
@@ -172,7 +171,6 @@ def profiling_status(report: MeasurementReport) -> ProfilingStatus:
     Samples are left out until the measurement has ended, because every change of a status is a
     write that all watchers receive.
     """
-    fit = report.fit
     bandwidth = report.memory_bandwidth
     return ProfilingStatus(
         id=report.id,
@@ -193,14 +191,6 @@ def profiling_status(report: MeasurementReport) -> ProfilingStatus:
         if report.state != "Running"
         else [],
         planned=report.planned,
-        fractions=[
-            MeasuredFraction(cores=cores, fraction=_decimal(fraction))
-            for cores, fraction in sorted(fit.by_cores.items())
-        ]
-        if fit
-        else [],
-        mean=None if fit is None else _decimal(fit.mean),
-        variance=None if fit is None else _decimal(fit.variance),
         memory_bandwidth=None if bandwidth is None else _decimal(bandwidth / 1e9),
     )
 
