@@ -172,13 +172,12 @@ def test_first_limits_of_all_pods_are_one_durable_write(
         return replace(path, target)
 
     monkeypatch.setattr(Path, "replace", counted)
-    node = Node(ModelKernel(2), tmp_path)
+    node = Node(ModelKernel(1), tmp_path)
     for pod in PODS:
         node.start_pod(pod, memory=Memory(anonymous=50 * MIB))
-    node.plan("enforce", **dict.fromkeys(PODS, 100))
+    node.plan("enforce", 512 * MIB, **dict.fromkeys(PODS, 100))
     node.step()
     saved.clear()
-    node.plan("enforce", 512 * MIB, **dict.fromkeys(PODS, 100))
     written = {setting.group for setting, _ in node.step().writes}
     assert written == {node.pod(pod) for pod in PODS}
     assert len(saved) == 1

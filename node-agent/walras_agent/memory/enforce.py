@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from walras_agent.backoff import Backoff
 from walras_agent.journal import JournaledCgroups, OvertakenError
 from walras_agent.memory.demand import estimate
-from walras_agent.memory.limit_writes import first_writes, take_step
+from walras_agent.memory.limit_writes import planned_writes, take_step
 from walras_agent.memory.stats import MemoryLimits, read_sample, read_signs
 from walras_agent.observe import limited_groups
 from walras_agent.tree import CgroupError, CgroupFile, ReadOnce, is_gone
@@ -113,7 +113,9 @@ class MemoryEnforcer:
             self._end_rest(uid)
         journaled = self._journaled()
         self._forget_settings_but(journaled)
-        self._record_first_steps(pods, grants, journaled, now)
+        self._record_first_writes(
+            [pod for pod in pods if pod.uid not in waiting], grants, journaled, now
+        )
         for pod in pods:
             grant = grants.get(pod.uid)
             cgroups = ReadOnce(JournaledCgroups(self.cgroups, self.journal))
@@ -233,7 +235,7 @@ class MemoryEnforcer:
         }
         self._demands[uid] = self._demands[uid].seen_again(rest.seen)
 
-    def _record_first_steps(
+    def _record_first_writes(
         self,
         pods: Iterable[ObservedPod],
         grants: Mapping[str, int],
@@ -246,12 +248,16 @@ class MemoryEnforcer:
         """
         writes: list[FileWrite] = []
         for pod in pods:
-            grant, is_new = grants.get(pod.uid), pod.uid not in self._histories
-            if grant is not None and is_new and journaled.keys().isdisjoint(pod.groups):
+            grant, known = grants.get(pod.uid), self._histories.get(pod.uid, {})
+            if grant is None or pod.uid in self._rests:
+                continue
+            if journaled.keys().isdisjoint(pod.groups):
                 cgroups = ReadOnce(self.cgroups)
                 with contextlib.suppress(CgroupError):  # it shows in the pod's own step
                     originals = self._originals(cgroups, pod)
-                    writes += first_writes(cgroups, pod.group, grant, originals, now, self.pace)
+                    writes += planned_writes(
+                        cgroups, pod.group, grant, originals, known, now, self.pace
+                    )
         self.journal.record(writes, self.cgroups)
 
     def _take_step(

@@ -101,20 +101,21 @@ def take_step(
     return StepResult(report, step.histories, tuple(refused), tuple(recorder.writes))
 
 
-def first_writes(
+def planned_writes(
     cgroups: Cgroups,
     pod: str,
     grant: int,
     originals: Mapping[str, MemoryLimits],
+    histories: Mapping[str, LimitHistory],
     now: float,
     pace: ReclaimPace | None = None,
 ) -> list[FileWrite]:
-    """Return the writes that the first step of a pod would make now; arguments as of `take_step`.
+    """Return the writes that the next step of a pod would make now; arguments as of `take_step`.
 
     Raises:
         CgroupError: The pod was deleted, or one of its files cannot be read.
     """
-    step = next_step(_seen(cgroups, pod, originals), grant, {}, now, pace)
+    step = next_step(_seen(cgroups, pod, originals), grant, histories, now, pace)
     return [each for write in step.writes for each in _file_writes(cgroups, write)]
 
 
