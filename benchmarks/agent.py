@@ -421,7 +421,11 @@ def at_rest(node: RealNode, folder: Path) -> bool:
         port = address.rpartition(":")[2]
         python = [sys.executable, "-m", "walras_agent", "cluster", "--listen", "127.0.0.1:0"]
         agent = [*python, *options, "--reserved-cpus", "", "--state-folder", str(folder / "state")]
+        only_tested = folder / "only_tested"
+        only_tested.mkdir()
+        (only_tested / "kubernetes_validate.py").write_text("raise ImportError('not in the image')")
         pod = {
+            "PYTHONPATH": str(only_tested),
             "KUBERNETES_SERVICE_HOST": "127.0.0.1",
             "KUBERNETES_SERVICE_PORT": port,
             "NODE_NAME": "bench",

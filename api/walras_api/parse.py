@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from walras_api.cluster import CLUSTER_KINDS, ClusterObject, group_of
-from walras_api.contract import API_VERSION
+from walras_api.contract import API_VERSION, GROUP
 from walras_api.fields import quote_it, shown
-from walras_api.kinds import KINDS, NAMESPACED, AnyResource
 from walras_api.node_allocation import NodeAllocation
 
 if TYPE_CHECKING:
@@ -20,9 +18,10 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
+    from walras_api.cluster import ClusterObject
+    from walras_api.kinds import AnyResource
 
 _LONGEST_SHOWN = 200
-_GROUP = group_of(API_VERSION)
 
 
 Place = tuple[int | str, ...]
@@ -49,6 +48,8 @@ def parse_resource(document: object) -> AnyResource:
     Raises:
         ResourceError: The document is invalid; has all its problems.
     """
+    from walras_api.kinds import KINDS  # the models of all kinds, which an agent can do without
+
     if not isinstance(document, dict):
         raise ResourceError(["is not an object; a document begins with apiVersion and kind"])
     kind = document.get("kind")
@@ -68,12 +69,15 @@ def parse_object(document: object) -> AnyResource | ClusterObject | None:
     Raises:
         ResourceError: The document is invalid; has all its problems.
     """
+    from walras_api.cluster import CLUSTER_KINDS, group_of
+    from walras_api.kinds import KINDS
+
     if isinstance(document, dict):
         version, kind = document.get("apiVersion"), document.get("kind")
         if isinstance(version, str) and isinstance(kind, str):
             if (version, kind) in CLUSTER_KINDS:
                 return _validated(document, CLUSTER_KINDS[version, kind])
-            if kind not in KINDS or group_of(version) != _GROUP:
+            if kind not in KINDS or group_of(version) != GROUP:
                 return None
     return parse_resource(document)
 
@@ -107,6 +111,8 @@ def _validated(document: Mapping[str, Any], model: type[Parsed]) -> Parsed:
 
 def describe(document: Mapping[str, Any]) -> str:
     """Return an object's kind and name for a message, as far as the document has them."""
+    from walras_api.kinds import NAMESPACED
+
     kind = document.get("kind") or "object"
     if not isinstance(kind, str):
         return "object whose kind is not a text"

@@ -67,8 +67,8 @@ class BandwidthEnforcer:
                 planned[pod.group] = steps
         # For all pods at once, since each record is a durable write of the whole journal.
         self.journal.record(chain.from_iterable(planned.values()), self.cgroups)
-        for group, steps in planned.items():
-            self._write(group, steps, log)
+        for group, lifted in planned.items():
+            self._write(group, lifted, log)
         return [
             setting
             for setting in self.journal.originals
