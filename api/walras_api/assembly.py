@@ -144,12 +144,7 @@ def assemble(
         known.speedups, {id(job): _key(job) for job in selection.job.values()}.values()
     )
     return Assembled(
-        core.Snapshot(
-            known.entitlements,
-            tuple(nodes),
-            jobs,
-            _penalties(objects.profiles),
-        ),
+        core.Snapshot(known.entitlements, tuple(nodes), jobs, _penalties(objects.profiles)),
         tuple(notes),
         selection,
         absent,

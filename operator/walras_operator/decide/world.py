@@ -1,7 +1,8 @@
 """Pure: the input and the outcome of a decision, as values.
 
 The process gathers a `World` from its mirror of the cluster, `decision.decide` turns it into a
-`Decision`, and the process writes that. Neither contains a client, a clock or a thread.
+`Decision`, and the process writes that. Neither contains a client, a clock or a thread. They are
+one module, since most of what handles one of these values handles several.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras.analysis.plan_quality import PlanQuality
-    from walras.market.plan import Plan
+    from walras.market.plan import NodeOutcome, Plan
     from walras.market.snapshot import Snapshot
     from walras_api.kinds import Market, MarketSpec
     from walras_api.market_status import LedgerReport, NodeGain, PredictionReport
@@ -73,24 +73,14 @@ def market_status(
         before: Status as last written.
         now: Current time (RFC 3339).
     """
-    selling = [node for node in plan.nodes if node.cores > 0]
-    jobs = {(grant.namespace, grant.name) for grant in plan.grants}
     made = MarketStatus(
         solver=_solver(plan, rules),
         scores=_scores(scores, proportional),
-        size=MarketSize(
-            entitlements=len(plan.users),
-            jobs=len(jobs),
-            pods=len(plan.grants),
-            refused=len(plan.refused),
-            nodes=len(selling),
-            cores=figure(sum(node.cores for node in selling)),
-            memory=str(sum(node.memory for node in snapshot.nodes)),
-        ),
+        size=_size(snapshot, plan),
         waiting=waiting,
         prices=[
             NodePrice(node=node.name, cores=thousandths(node.cores), price=figure(node.price))
-            for node in sorted(selling, key=lambda node: node.name)[:MOST_NODES]
+            for node in sorted(_selling(plan), key=lambda node: node.name)[:MOST_NODES]
         ],
         node_pools=[] if pools is None else list(pools.pools),
         other_node_pools=None if pools is None else pools.others or None,
@@ -105,6 +95,23 @@ def market_status(
     if pools is None:
         made |= {field: before[field] for field in OF_NODE_POOLS if field in before}
     return made
+
+
+def _selling(plan: Plan) -> list[NodeOutcome]:
+    return [node for node in plan.nodes if node.cores > 0]
+
+
+def _size(snapshot: Snapshot, plan: Plan) -> MarketSize:
+    selling = _selling(plan)
+    return MarketSize(
+        entitlements=len(plan.users),
+        jobs=len({(grant.namespace, grant.name) for grant in plan.grants}),
+        pods=len(plan.grants),
+        refused=len(plan.refused),
+        nodes=len(selling),
+        cores=figure(sum(node.cores for node in selling)),
+        memory=str(sum(node.memory for node in snapshot.nodes)),
+    )
 
 
 def cleared(plan: Plan) -> ConditionState:
