@@ -48,14 +48,14 @@ def jobs_of_pods(
     jobs: dict[int, core.Job] = {}
     absent: dict[int, str] = {}
     for each, numbers in numbers_of.items():
-        resource = owners[each].metadata
-        pattern = patterns.get((resource.namespace, resource.name))
+        owner = owners[each].metadata
+        pattern = patterns.get((owner.namespace, owner.name))
         if pattern is None:
             continue
         mine = [pods[number] for number in numbers]
         unit = [units.get(node_of(pod) or "") for pod in mine]
         measured = [demands.get(pod.metadata.uid) for pod in mine]
-        made = kept.of(resource.uid, _of_one, pattern, owners[each], mine, unit, measured, rules)
+        made = kept.of(owner.uid, _of_one, pattern, owners[each], mine, unit, measured, rules)
         for number, (job, why) in zip(numbers, made, strict=True):
             if job is None:
                 absent[number] = why
