@@ -51,7 +51,7 @@ class Lending(Installed):
     def install(self) -> None:
         values = json.loads(self.values.read_text())
         values["market"]["spec"]["cores"] = {"reservedCores": 0}
-        for part in ("operator", "agent"):  # they have to get ahead beside programs that spin
+        for part in ("operator", "agent", "hooks"):  # which get ahead beside programs that spin
             values[part]["resources"] = {"requests": {"cpu": "50m", "memory": "32Mi"}}
         self.values.write_text(json.dumps(values))
         for archive in PARTS:
