@@ -84,7 +84,7 @@ class Cluster:
         self._api, self._opened = API.connect(NEWEST), opened
         opened.enter_context(self._api.installed(read_definitions().values()))
         self._make("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        where = ["--namespace", NAMESPACE, "--dry-run=server"]
+        where = ["--namespace", NAMESPACE, "--dry-run=server", "--set", "image.registry=localhost"]
         text = helm(
             "template", "walras", str(CHART), *where, env=os.environ | {"KUBECONFIG": NEWEST}
         )
