@@ -87,16 +87,15 @@ class Operator:
 
     def __init__(self, options: Options, decide: Callable[[World], Decision]) -> None:
         self._options = options
-        self._found = settings(options.kubeconfig)
+        self._configuration = settings(options.kubeconfig)
         self._stopping = threading.Event()
         self.metrics = Metrics()
         kinds = Scope(options.namespace).kinds
-        watch_api, lease_api, write_api, lookup_api, history_api, quota_api = (
-            Api(settings(options.kubeconfig), OPERATOR, connections)
-            for connections in (len(kinds), 1, THREADS, 2 * ASKING, 1, CONNECTIONS)
-        )
         self.mirror = Mirror(kinds, self._changed, time.monotonic)
-        self.watches = Watches(watch_api, kinds, self.mirror)
+        self.watches = Watches(
+            self._api(len(kinds)), kinds, self.mirror, completed=self._may_decide
+        )
+        lease_api = self._api(1)
         clock = ServerClock(lease_api.server_time)  # the Lease is renewed all the time
         self.leadership = Leadership(
             lease_api,
@@ -105,50 +104,65 @@ class Operator:
             options.identity,
             options.times,
             clock.now,
-            self._changed,
+            self._may_decide,
             self.watches.restored,
         )
-        parts_of_ledger = LedgerParts(write_api, options.namespace)
-        self.publisher = Publisher(write_api, self.mirror, self._may_write, parts_of_ledger)
+        lookup_api = self._api(2 * ASKING)
         self.ends = Ends(lookup_api, lambda: self._changed(urgent=False))
         self.owners = Owners(lookup_api, self._changed)
         self.pools = PoolSignals()
-        self.quotas = QuotaWatches(quota_api, self._changed)
-        self.recompute = Recompute(
+        self.quotas = QuotaWatches(self._api(CONNECTIONS), self._changed)
+        write_api = self._api(THREADS)
+        parts_of_ledger = LedgerParts(write_api, options.namespace)
+        self.publisher = Publisher(write_api, self.mirror, self._may_write, parts_of_ledger)
+        self.recompute = self._recompute(decide, parts_of_ledger, clock)
+        history_api = self._api(1)
+        use = PodUse(history_api)
+        self.history = self._history(history_api, use, lease_api.ahead)
+        self.metrics.registry.register(self._gauges())
+        self.metrics.registry.register(MarketGauges(lambda: self.mirror.world("")))
+        self.metrics.registry.register(UseGauges(lambda: self.mirror.world(""), use))
+
+    def _api(self, connections: int) -> Api:
+        return Api(settings(self._options.kubeconfig), OPERATOR, connections)
+
+    def _recompute(
+        self, decide: Callable[[World], Decision], parts: LedgerParts, clock: ServerClock
+    ) -> Recompute:
+        gatherer = Gatherer(
+            self.mirror,
+            self.owners,
+            self.ends,
+            parts,
+            self.pools,
+            self.quotas,
+            self.publisher,
+            self._options.namespace,
+        )
+        return Recompute(
             self.mirror,
             self.watches,
             self.leadership,
             self.publisher,
             self.ends,
-            Gatherer(
-                self.mirror,
-                self.owners,
-                self.ends,
-                parts_of_ledger,
-                self.pools,
-                self.quotas,
-                self.publisher,
-                options.namespace,
-            ),
+            gatherer,
             decide,
             self.metrics,
             self.pools,
-            Debounce(*options.debounce),
+            Debounce(*self._options.debounce),
             clock.now,
         )
-        use = PodUse(history_api)
-        self.history = HistoryKeeper(
+
+    def _history(self, api: Api, use: PodUse, ahead: Callable[[], float]) -> HistoryKeeper:
+        return HistoryKeeper(
             lambda: self.mirror.world(""),
             use.read,
             lambda: self.leadership.term() if self.watches.complete else None,
             lambda: self.recompute.rules.history,
-            HistoryParts(history_api, options.namespace),
+            HistoryParts(api, self._options.namespace),
             self.metrics,
-            ahead=lease_api.ahead,
+            ahead=ahead,
         )
-        self.metrics.registry.register(self._gauges())
-        self.metrics.registry.register(MarketGauges(lambda: self.mirror.world("")))
-        self.metrics.registry.register(UseGauges(lambda: self.mirror.world(""), use))
 
     def listen(self) -> None:
         """Start the HTTP server.
@@ -175,7 +189,7 @@ class Operator:
 
     def run(self) -> None:
         """Run until SIGTERM or Ctrl-C; then end decisions first, and release the Lease."""
-        run_lifecycle(self._found, self._start, self._end)
+        run_lifecycle(self._configuration, self._start, self._end)
 
     def _start(self) -> None:
         for part in (
@@ -206,6 +220,9 @@ class Operator:
 
     def _changed(self, urgent: bool = True) -> None:
         self.recompute.changed(urgent=urgent)
+
+    def _may_decide(self) -> None:
+        self.recompute.look()
 
     def _health(self) -> HealthInputs:
         return HealthInputs(

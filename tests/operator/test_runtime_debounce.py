@@ -5,17 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waiting import PATIENCE
+from waiting import PATIENCE, eventually
 from walras_operator.loop.debounce import Debounce
 from walras_operator.loop.recompute import Recompute
 from walras_operator.publish.publisher import PublishResult
 from walras_operator.watch.kinds import Scope
 from walras_operator.watch.mirror import Mirror
+
+if TYPE_CHECKING:
+    import pytest
+
+    from walras_operator.loop.recompute import _LeaderTerm
 
 
 def test_without_a_change_there_is_nothing_to_answer() -> None:
@@ -74,18 +79,19 @@ def test_no_change_waits_longer_than_the_longest(times: list[float]) -> None:
 class Counted(Recompute):
     """A leader that decides nothing, and counts how often it looks whether a decision is due."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, complete: bool = True) -> None:
         self.looked, self.decided = 0, threading.Semaphore(0)
-        known: Any = SimpleNamespace(complete=True, term=lambda: 1)
+        known: Any = SimpleNamespace(complete=complete, term=lambda: 1)
+        self.known = known
         mirror = Mirror(Scope("walras-system").kinds, lambda _: None, time.monotonic)
         no: Any = None  # what only publishes
         pools: Any = SimpleNamespace(leads=lambda _: None)
         debounce = Debounce(quiet=0.1, longest=60.0)
         super().__init__(mirror, known, known, no, no, no, no, no, pools, debounce, no)
 
-    def _due(self, *arguments: Any) -> float:
+    def _current_term(self, now: float) -> _LeaderTerm | None:
         self.looked += 1
-        return super()._due(*arguments)
+        return super()._current_term(now)
 
     def _round(self, *_: Any) -> PublishResult:
         self.decided.release()
@@ -102,6 +108,26 @@ def test_the_changes_of_a_burst_do_not_wake_the_thread_that_decides_one_by_one()
             threading.Event().wait(0.0001)  # the other thread may run
         assert recompute.decided.acquire(timeout=PATIENCE)
         assert recompute.looked < 300
+    finally:
+        recompute.stop()
+
+
+def test_an_operator_that_may_not_decide_yet_sleeps_until_it_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its first lists are thousands of changes, and the end of the last one is none."""
+    monkeypatch.setattr("walras_operator.loop.recompute._TICK", 10 * PATIENCE)
+    recompute = Counted(complete=False)
+    recompute.start()
+    try:
+        assert eventually(lambda: recompute.looked)
+        for _ in range(1_500):  # for longer than the longest wait for the end of a burst
+            recompute.changed()
+            threading.Event().wait(0.001)
+        assert recompute.looked == 1
+        recompute.known.complete = True
+        recompute.look()
+        assert recompute.decided.acquire(timeout=PATIENCE)
     finally:
         recompute.stop()
 

@@ -57,8 +57,15 @@ class Watched:
         self.clock = Clock()
         self.mirror = Mirror(KINDS, lambda _: None, self.clock)
         client = Api(api.configuration("operator"), "test", len(KINDS))
-        self.watches = Watches(client, KINDS, self.mirror, self.clock)
+        self.completed: list[bool] = []
+        self.watches = Watches(
+            client, KINDS, self.mirror, self.clock, lambda: self.completed.append(self.complete)
+        )
         self.watches.start()
+
+    @property
+    def complete(self) -> bool:
+        return self.watches.complete
 
     @property
     def pods(self) -> set[str]:
@@ -84,6 +91,11 @@ def test_a_kind_that_may_not_be_listed_is_named_until_it_may(api: PlayedApi) -> 
         assert made.pods == {"a", "b"}
     finally:
         made.watches.stop()
+
+
+def test_whoever_waits_for_the_mirror_is_told_as_soon_as_it_is_complete(watched: Watched) -> None:
+    assert eventually(lambda: watched.completed)
+    assert watched.completed == [True]
 
 
 def test_a_short_outage_is_none_and_a_long_one_makes_it_incomplete(

@@ -157,6 +157,11 @@ class Recompute:
             if due is not None and due < self._sleeps_until:  # not for every change of a burst
                 self._wake.notify()
 
+    def look(self) -> None:
+        """Find out at once whether this operator may decide now; safe for concurrent use."""
+        with self._wake:
+            self._wake.notify()
+
     @property
     def leading_since(self) -> float | None:
         """When this operator began to lead with a complete mirror; None if it does not."""
@@ -194,8 +199,9 @@ class Recompute:
                 if due is not None and due <= now:
                     self._debounce.answered()
                     return current
-                self._sleeps_until = now + _TICK if due is None else min(due, now + _TICK)
-                self._wake.wait(self._sleeps_until - now)
+                until = now + _TICK if due is None else min(due, now + _TICK)
+                self._sleeps_until = 0.0 if due is None else until  # no change makes it a leader
+                self._wake.wait(until - now)
         return None
 
     def _current_term(self, now: float) -> _LeaderTerm | None:

@@ -145,8 +145,9 @@ class Publisher:
         """Write all of a decision except its settled quantum."""
         settled = writes.settlement and writes.settlement.market
         statuses = [each for each in writes.statuses if each.object != settled]
-        own = (*writes.profiles, *writes.entitlements, *writes.jobs)
-        self._writes.begin([each.object for each in own])
+        created = [each.object for each in writes.profiles]
+        automatic = [each.object for each in (*writes.entitlements, *writes.jobs)]
+        self._writes.begin([*created, *automatic])
         self._all(
             outcome,
             "SpeedupProfile",

@@ -43,6 +43,7 @@ class Watches:
         kinds: Kinds to watch, by name.
         mirror: Cache to update.
         clock: Returns seconds.
+        completed: Called when the mirror becomes complete.
     """
 
     def __init__(
@@ -51,8 +52,9 @@ class Watches:
         kinds: Mapping[str, Watched],
         mirror: Mirror,
         clock: Callable[[], float] = time.monotonic,
+        completed: Callable[[], None] = lambda: None,
     ) -> None:
-        self._clock = clock
+        self._clock, self._completed = clock, completed
         self._was_complete = False
         self._followers = {
             name: MirroredKind(watched, mirror, clock, self._note)
@@ -121,6 +123,7 @@ class Watches:
             self._was_complete = True
             collector.pass_over_all()
             _log.info("all objects are cached", extra={"event": "complete"})
+            self._completed()
 
 
 class MirroredKind:
