@@ -57,8 +57,9 @@ class LargeCluster:
         nodes: Number of nodes to create.
         pods: Number of pods to create.
         memory: Memory of a node; by default enough for all, so that nothing moves by itself.
-        controllers: Process of the control plane's controller manager. It is stopped once all is
-            there: then no node is ever found dead, and no kubelet need be simulated.
+        controllers: Process of the control plane's controller manager. It stands still from the
+            creation of the nodes until all are removed: then no node is ever found dead, nodes need
+            no Leases, and no kubelet need be simulated.
 
     Attributes:
         api: Client that reads and changes the cluster.
@@ -96,7 +97,8 @@ class LargeCluster:
             self._define(yaml.safe_load(path.read_text()))
         for namespace in (SYSTEM, JOBS, _HEARTBEATS):
             self._namespace(namespace)
-        self.all(self._live, self.nodes)
+        if self._controllers is None:
+            self.all(self._live, self.nodes)
         for kind, same in groupby(self.documents, lambda each: str(each["kind"])):
             self.all(self._make, same)
             if kind == "Node":
@@ -111,10 +113,12 @@ class LargeCluster:
         self._closed.set()
         if self._kubelets.is_alive():
             self._kubelets.join()
-        if self._controllers is not None:
-            os.kill(self._controllers, signal.SIGCONT)
-        if self._mine:
-            self._remove()
+        try:
+            if self._mine:
+                self._remove()
+        finally:
+            if self._controllers is not None:
+                os.kill(self._controllers, signal.SIGCONT)
         self._pool.shutdown()
         self._hearts.shutdown()
 
@@ -122,7 +126,8 @@ class LargeCluster:
         plans = OURS["NodeAllocation"]
         self.all(self.delete, [_path(each) for each in self.documents if each["kind"] != "Node"])
         self.all(self.delete, [LEASES.path(SYSTEM, f"walras-agent-{each}") for each in self.nodes])
-        self.all(self.delete, [LEASES.path(_HEARTBEATS, node) for node in self.nodes])
+        if self._controllers is None:
+            self.all(self.delete, [LEASES.path(_HEARTBEATS, node) for node in self.nodes])
         self.all(self.delete, [NODES.path(name=node) for node in self.nodes])
         self.all(self.delete, [plans.path(name=node) for node in self.nodes])
 

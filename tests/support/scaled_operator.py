@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 from large_cluster import SYSTEM
 from waiting import eventually
 from walras_operator.watch.kinds import Scope
@@ -78,6 +80,11 @@ class ScaledOperator:
     def mebibytes(self) -> int:
         """Return the most memory that the operator has had, in MiB (`VmHWM`)."""
         return self._status("VmHWM") // 1024
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the operator has taken so far, in seconds."""
+        times = psutil.Process(self.process.pid).cpu_times()
+        return float(times.user + times.system)
 
     def _status(self, field: str) -> int:
         text = (_PROC / str(self.process.pid) / "status").read_text()
