@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from walras_view.facts import Facts
 
 
-HALF_A_MINUTE = "2026-01-31T12:00:30Z"
-"""Half a minute after the first decision of a world."""
-
-
 def printed(parts: Sequence[RenderableType]) -> str:
     """Return what is printed on a wide terminal."""
     console = Console(width=200, record=True, file=StringIO())

@@ -186,25 +186,6 @@ def test_the_least_total_is_as_large_as_the_past_allows(
     assert least(tuple(trace.slices[-1].tolist())) == best
 
 
-@examples(50)
-@given(histories(), st.integers(1, 10**12))
-def test_only_differences_between_balances_matter(
-    history: tuple[np.ndarray, int, list[int]], by: int
-) -> None:
-    """Section 3.4: the number of initial credits has no effect unless somebody runs out."""
-    demands, capacity, weights = history
-    plain, richer = (
-        simulate(Ledger.open(names(len(weights)), initial), demands, capacity, weights=weights)
-        for initial in (PLENTY, PLENTY + by)
-    )
-    np.testing.assert_array_equal(plain.slices, richer.slices)
-    assert (richer.ledger.balances - plain.ledger.balances == by * UNIT).all()
-    assert (plain.ledger.carry, plain.ledger.quantum) == (
-        richer.ledger.carry,
-        richer.ledger.quantum,
-    )
-
-
 def test_a_loan_buys_back_as_many_slices_at_any_weight() -> None:
     """Finding: section 3.4 changes only what borrowers pay (line 20), not what donors earn.
 

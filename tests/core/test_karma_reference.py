@@ -199,14 +199,14 @@ def worlds(draw: st.DrawFn, most_pools: int) -> World:
 
 
 @pytest.mark.long
-@examples(600)
+@examples(300)
 @given(worlds(1))
 def test_one_pool_equals_algorithm_1(world: World) -> None:
     assert batched(world) == algorithm_1(world)
 
 
 @pytest.mark.long
-@examples(1200)
+@examples(600)
 @given(worlds(5))
 def test_several_pools_equal_richest_first_slice_by_slice(world: World) -> None:
     assert batched(world) == richest_first(world)

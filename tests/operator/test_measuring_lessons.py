@@ -24,7 +24,6 @@ RATES = {1: 1.0, 2: 1.8, 4: 3.0}
 PAUSE = 300
 DUE = "2026-01-31T12:10:00Z"
 """The time of a check of even number, later than any measurement here."""
-NEXT = "2026-01-31T12:15:00Z"
 MEASURED = "2026-01-31T12:02:00Z"
 
 

@@ -31,7 +31,6 @@ SCHEMA = schema_of(read_definitions()["MarketJob"])
 CORES, MEMORY = 8, 16 * 1024**3
 START = 1_800_000_000
 
-instants = st.integers(0, 10**6)
 parts = st.integers(0, WHOLE_SHARE)
 held = st.none() | st.builds(HeldShares, parts, parts)
 

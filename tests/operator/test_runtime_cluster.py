@@ -386,28 +386,6 @@ def test_the_api_server_does_not_track_the_fields_of_a_nodeallocation(
     assert (cluster.epoch(node), cluster.grants(node)) == (7, 2)
 
 
-def test_a_leader_whose_time_is_over_overwrites_nothing_of_its_successor(
-    cluster: OperatorCluster, api: Api, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    node = cluster.node()
-    mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
-    stale = Publisher(
-        api, mirror, lambda: True, LedgerParts(api, cluster.name)
-    )  # it has not noticed yet
-    decision = Writes((plan(cluster, node, "a"),), (), ())
-    stamp = Stamp(epoch=EPOCHS + 1, time="", milliseconds=0, leader="stale")
-    assert stale.publish(decision, stamp).count("written") == 1
-
-    known = mirror.allocations()[node]
-    ObjectWriter(api).allocation(plan(cluster, node, "a", "b"), 2 * EPOCHS + 1, known)
-    assert stale.publish(decision, stamp).count("superseded") == 1
-    assert (cluster.epoch(node), cluster.grants(node)) == (2 * EPOCHS + 1, 2)
-    told = [each.levelname for each in caplog.records if f"NodeAllocation {node}" in each.message]
-    assert told == ["INFO"]  # nobody has to act
-    stale.close()
-
-
 def test_parts_of_a_ledger_never_change_and_are_deleted_when_nobody_needs_them(
     cluster: OperatorCluster, api: Api
 ) -> None:
