@@ -120,7 +120,7 @@ async def _beside_unknown_tokens(client: httpx.AsyncClient, viewers: _OneKnown) 
         refused = await next(ended)
         assert refused.status_code == 503
         assert refused.headers["retry-after"] == "1"
-        assert "too many viewers wait" in refused.json()["error"]
+        assert "too many viewers are being authenticated" in refused.json()["error"]
     assert (await asyncio.wait_for(_asked_by(client, "known"), PATIENCE)).status_code == 403
     viewers.go.set()
     assert {(await each).status_code for each in ended} == {401}
