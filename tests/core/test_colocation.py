@@ -23,7 +23,7 @@ from walras.market.snapshot import (
 )
 from walras.mechanisms.cooper.beliefs import PRIOR_LOSS
 from walras.mechanisms.cooper.preference import DisutilityError
-from walras.placement import colocation
+from walras.placement import agents_by_kind, colocation
 from walras.placement.agents_by_kind import expected_losses
 from walras.placement.colocation import NO_FREE_SOCKET, NO_ROOM, WAITS_FOR_MATCHING
 from walras_studies.cooper.policies import POLICIES
@@ -290,7 +290,8 @@ def test_who_would_rather_share_with_whom_is_told() -> None:
 def test_more_programs_than_are_laid_out_at_once_are_matched_some_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(colocation, "MAX_PROGRAMS", 2)
+    for module in (colocation, agents_by_kind):
+        monkeypatch.setattr(module, "MAX_PROGRAMS", 2)
     jobs = [waiting(f"{name}{k}", name) for name in "pqr" for k in range(2)]
     snapshot = replace(cluster(*jobs, nodes=3), penalties={("p", "z"): 0.2, ("p", "q"): 0.1})
     plan = clear(snapshot, Policy(colocation="StableRoommates"))
@@ -355,7 +356,7 @@ def test_exclusive_jobs_are_never_exchanged() -> None:
 def test_losses_are_predicted_once_for_the_same_measurements() -> None:
     """Also of programs whose bandwidth is not known."""
     jobs, known = [waiting("once"), waiting("more", bandwidth=0.5)], {("once", "more"): 0.25}
-    before = colocation._believed.cache_info().misses
+    before = agents_by_kind._believed.cache_info().misses
     for _ in range(3):
         expected_losses(jobs, known)
-    assert colocation._believed.cache_info().misses == before + 1
+    assert agents_by_kind._believed.cache_info().misses == before + 1
