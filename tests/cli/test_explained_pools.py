@@ -131,8 +131,8 @@ def test_an_auction_has_no_values_and_says_so() -> None:
     for each in found.pools:
         assert each.core_value is None
         assert each.one_more is None
-        assert "under Auction" in each.advice
-    assert "under Auction" in printed(render_cluster(found, wide=False))
+        assert "Auction does not say what more nodes" in each.advice
+    assert "Auction does not say what more nodes" in printed(render_cluster(found, wide=False))
 
 
 def test_before_the_first_signals_the_page_says_that_they_come() -> None:
@@ -253,7 +253,7 @@ def test_predictions_that_came_true_are_told_with_what_follows() -> None:
     market = replace(known.market, status=status)
     words = " ".join(printed(render_cluster(explain_cluster(known, market), wide=False)).split())
     assert "gains by one more node came within their error" in words
-    assert "those that are told now are 2.5 times as wide" in words
+    assert "those that are shown now are 2.5 times as wide" in words
 
 
 @pytest.mark.parametrize(

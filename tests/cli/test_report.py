@@ -168,7 +168,7 @@ def test_rows_that_no_entitlement_can_have_are_left_out_with_a_note() -> None:
     ]
     found, (note,) = named_users(days)
     assert found == (day(OCTOBER, {0: HourSums(3600, known)}, without=3), days[1])
-    assert note.startswith(f"{len(STRANGE)} rows are left out, since no Entitlement can have ")
+    assert note.startswith(f"{len(STRANGE)} rows are ignored, since no Entitlement can have ")
     assert note.isprintable()
     assert named_users(found) == (found, ())
 
@@ -303,7 +303,7 @@ def test_the_sum_that_is_still_made_counts_in_a_report_up_to_now_alone() -> None
     ("arguments", "message"),
     [
         (["--since", "soon"], "'soon' is not a time; write how long ago, such as 30d"),
-        (["--since", "0d"], "is no time"),
+        (["--since", "0d"], "is not a time"),
         (["--by", "team"], "write user, month, or user,month"),
         (["--format", "opencost", "-o", "csv"], "drop -o csv"),
         (["--format", "opencost", "--by", "user"], "drop --by"),
