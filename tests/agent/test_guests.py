@@ -139,7 +139,7 @@ class Lenders:
             self.kernel.use(self.node.pod("b"), cpus["b"] + 0.5)
 
     def step(self, **limits: int) -> None:
-        status = self.node.step(1.0, **limits)
+        status = self.node.step(1.0, undisturbed=False, **limits)
         assert status.is_enforced, status.failures
         assert status.repaired == ()
         for pod in status.pods:
