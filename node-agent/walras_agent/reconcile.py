@@ -109,18 +109,20 @@ class Reconciler:
         Raises:
             JournalError: The journal cannot be written; nothing was written after that.
         """
+        undisturbed = undisturbed and now - self._looked < REST
+        if not undisturbed:
+            self._looked = -inf  # until all has been read, however this step ends
         plan = self._plan
         if plan is None:
             return NodeStatus(None, "observe")
         if refused := self.write_conflict():
             return NodeStatus(plan.epoch, plan.mode, refused)
-        if not (undisturbed and now - self._looked < REST):
-            undisturbed, self._looked = False, now
+        if not undisturbed:
             self.memory.look_anew()
         enabled: set[str] = set()
         while True:
             try:
-                return self._step(plan, now, limits, fixed, undisturbed=undisturbed)
+                status = self._step(plan, now, limits, fixed, undisturbed=undisturbed)
             except ControllerDisabledError as disabled:
                 undisturbed = False
                 # Every pod may lack it; one pass enables it for all of them.
@@ -128,6 +130,9 @@ class Reconciler:
                     return NodeStatus(plan.epoch, plan.mode, refused)
             except CgroupError as error:
                 return NodeStatus(plan.epoch, plan.mode, str(error))
+            else:
+                self._looked = self._looked if undisturbed else now
+                return status
 
     @property
     def competing(self) -> bool:

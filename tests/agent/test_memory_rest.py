@@ -14,6 +14,7 @@ from model_files import Refused
 from model_kernel import MIB, Memory, ModelKernel
 from model_node import Node
 from walras_agent.memory.stats import LIMIT_FILES, USAGE_FILES
+from walras_agent.quota import WEIGHT_FILES
 from walras_agent.reconcile import REST
 from walras_agent.tree import CgroupFile
 
@@ -159,6 +160,21 @@ def test_a_pod_that_outgrows_its_limit_by_little_gets_more_once_it_has_waited(
     assert node.step(PASS, undisturbed=True).is_enforced
     node.step(PASS, undisturbed=True)
     assert int(kernel.read(soft)) > held
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_others_wrote_is_read_after_a_pass_that_was_refused(
+    version: Version, tmp_path: Path
+) -> None:
+    node, kernel = at_rest(version, tmp_path)
+    weight = CgroupFile("cpu", node.pod(PODS[0]), WEIGHT_FILES[version])
+    held = kernel.read(weight)
+    kernel.set_by_others(weight, "77")
+    node.refusal = "another program writes"
+    assert node.step(PASS).refused
+    node.refusal = ""
+    node.step(PASS, undisturbed=True)
+    assert kernel.read(weight) == held
 
 
 def test_first_limits_of_all_pods_are_one_durable_write(

@@ -249,7 +249,9 @@ class Fuzz:
     def use_cpus(self) -> None:
         """Some programs use CPUs, not as weights say, and wait for them; others sleep."""
         some = {
-            uid: self.random.random() for uid in sorted(self.pods) if self.random.random() < 0.7
+            uid: 0.02 + 0.98 * self.random.random()  # less than 0.01 counts as sleep
+            for uid in sorted(self.pods)
+            if self.random.random() < 0.7
         }
         self.awake = {uid: self.awake.get(uid, 0) for uid in some}
         self.node.use(waited=self.random.choice([0.0, 0.9]), **some)
