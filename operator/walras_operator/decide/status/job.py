@@ -94,8 +94,8 @@ def job_status(job: MarketJob, outcomes: JobOutcomes, now: str) -> Document:
         outcomes.deadlines.get(key),
         pod_columns(outcomes, key, before),
     )
-    *others, pods = facts
-    document, states = kept.of(uid, _reported, *others, *pods)
+    inputs: tuple[Any, ...] = (*facts[:-1], *facts.pods)
+    document, states = kept.of(uid, _reported, *inputs)
     since = last_changes(states, before, now)
     return kept.of(uid, _with_conditions, document, states, since, job.metadata.generation)
 
@@ -118,7 +118,7 @@ def _reported(*facts: Any) -> tuple[Document, dict[str, ConditionState]]:
         facts: Those of `_Facts`, of which the columns of pods, the last, are separate lists.
     """
     number = len(_Facts._fields) - 1
-    known = _Facts(*facts[:number], PodColumns(*facts[number:]))
+    known = _Facts._make((*facts[:number], PodColumns._make(facts[number:])))
     job, deadline, bid = known.job, known.deadline, known.bid
     pods = known.pods.results(job.status or {})
     granted = [grant for grant in known.pods.grants if grant is not None]
