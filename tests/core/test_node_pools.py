@@ -224,6 +224,7 @@ def test_the_recommended_number_is_the_best_of_all_where_gains_decrease(seed: in
     snapshot = alike(seed)
     prices = dict.fromkeys(("p0", "p1"), 0.2 + 0.4 * (seed % 7))
     known = signals(snapshot, prices=PoolPrices(prices, 0.5))
+    judged = 0
     for name, pool in known.items():
         numbers = range(max(-(-pool.nodes // 2), 1), 2 * pool.nodes + 1)
         worth = {number: 0.5 * _total_speedup(snapshot, name, number) for number in numbers}
@@ -233,6 +234,8 @@ def test_the_recommended_number_is_the_best_of_all_where_gains_decrease(seed: in
         net = {number: worth[number] - number * prices[name] for number in numbers}
         assert pool.recommended in numbers
         assert net[pool.recommended or 0] == pytest.approx(max(net.values()), abs=1e-4)
+        judged += 1
+    assert judged, "no pool's gains decrease"
 
 
 def alike(seed: int) -> Snapshot:
