@@ -38,6 +38,7 @@ from walras.mechanisms.amdahl import metrics
 
 if TYPE_CHECKING:
     from walras.division.sale import Sale
+    from walras.division.sale_units import UnitMarket
     from walras.market.snapshot import Policy, Snapshot
     from walras.mechanisms.amdahl.market import AmdahlMarket
     from walras.numerics.arrays import Bools, Floats
@@ -97,8 +98,9 @@ def _can_stay(snapshot: Snapshot, sale: Sale, now: Floats, target: Floats) -> Bo
     """Return whether each node can keep its division, shape (m,).
 
     It can if no job has come or gone, the jobs hold no more than is for sale and leave no more
-    idle than the new division does, none is above its maximum, and none is below a minimum, of
-    cores or of the utility that an auction promised, that the new division meets.
+    idle than the new division does, those that are on one socket each fit into it where cores are
+    sold by socket, none is above its maximum, and none is below a minimum, of cores or of the
+    utility that an auction promised, that the new division meets.
     """
     market, bounds = sale.market, sale.bounds
     bad = (now < 0) | (now > bounds.most + LEEWAY)
@@ -111,8 +113,23 @@ def _can_stay(snapshot: Snapshot, sale: Sale, now: Floats, target: Floats) -> Bo
     jobs = market.sum_by_server(np.ones(market.jobs))
     same = jobs == np.array([before[name] for name in nodes], np.float64)
     held, sold = market.sum_by_server(now), market.sum_by_server(target)
-    fits = (held <= market.capacities + LEEWAY) & (held >= sold - LEEWAY)
+    fits = (
+        (held <= market.capacities + LEEWAY)
+        & (held >= sold - LEEWAY)
+        & _fit(sale.units, now, len(nodes))
+    )
     return np.asarray(same & fits & (market.sum_by_server(bad.astype(np.float64)) == 0), np.bool_)
+
+
+def _fit(units: UnitMarket, now: Floats, nodes: int) -> Bools:
+    """Return whether no unit of each node has less than its jobs of one part hold, shape (m,).
+
+    The new division may seat jobs on other sockets than the current one did.
+    """
+    alone = np.bincount(units.job, minlength=units.jobs)[units.job] == 1
+    held = units.market.sum_by_server(np.where(alone, now[units.job], 0.0))
+    over = held > units.market.capacities + LEEWAY
+    return np.asarray(np.bincount(units.node, over.astype(np.float64), nodes) == 0, np.bool_)
 
 
 def _gains_little(market: AmdahlMarket, before: Floats, after: Floats, threshold: float) -> Bools:
