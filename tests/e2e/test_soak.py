@@ -376,6 +376,8 @@ def small_disk() -> Iterator[None]:
 def soak(node: Node, tmp_path: Path) -> Iterator[Soak]:
     installed = Installed(tmp_path, node)
     values = json.loads(installed.values.read_text())
+    for part in ("operator", "agent", "hooks"):  # which get ahead beside programs that spin
+        values[part]["resources"] = {"requests": {"cpu": "50m", "memory": "32Mi"}}
     values["agent"]["stateFolder"] = str(STATE)
     values["market"]["spec"]["memory"] = {"sliceSize": "16Mi"}
     installed.values.write_text(json.dumps(values))
