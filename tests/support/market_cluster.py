@@ -204,9 +204,17 @@ class MarketCluster:
             self.delete(kinds.LEASES.path(metadata["namespace"], metadata["name"]))
 
     def cleared(self) -> bool:
-        """Return whether the Market's status has an epoch, and every job's status conditions."""
-        market = self.read(f"{OURS}/markets/default") or {}
-        jobs = self.api.request("GET", f"{OURS}/marketjobs")["items"]
+        """Return whether the Market's status has an epoch, and every job's status conditions.
+
+        An API server that is busy, as it is with new definitions, has not said so yet.
+        """
+        try:
+            market = self.read(f"{OURS}/markets/default") or {}
+            jobs = self.api.request("GET", f"{OURS}/marketjobs")["items"]
+        except ApiError as error:
+            if not error.transient:
+                raise
+            return False
         return "epoch" in market.get("status", {}) and all(
             each.get("status", {}).get("conditions") for each in jobs
         )
