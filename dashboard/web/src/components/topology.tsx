@@ -2,7 +2,6 @@
 // colour of its owner. What no single pod owns has a pattern instead.
 
 import type { NumaNode, Owner, Socket, Thread, ThreadState } from "../api/types";
-import { bytes } from "../format";
 import { COLOURS } from "./chart";
 
 export interface Mark {
@@ -81,10 +80,7 @@ function Numa(props: {
   const { of, alone, ...rest } = props;
   return (
     <div class={alone ? "numa numa-alone" : "numa"}>
-      <h4 class="part-name">
-        NUMA node {of.id}
-        {of.memory !== null && <span class="muted"> · {bytes(of.memory)}</span>}
-      </h4>
+      <h4 class="part-name">NUMA node {of.id}</h4>
       <div class="cores">
         {of.cores.map((core) => (
           <span class="core" key={core.id} title={`Core ${core.id}`}>
