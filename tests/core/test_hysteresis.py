@@ -444,6 +444,24 @@ def test_a_job_on_two_sockets_keeps_its_cores() -> None:
     assert plan.grants[0].sockets == (0, 1)
 
 
+def test_a_job_on_two_sockets_of_three_leaves_room_for_the_others_on_them() -> None:
+    """Kept as they are, it and one of them would hold ten cores of two sockets of four."""
+    jobs = (
+        Job("a", "large", "x", "n", 0.9, min_cores=5),
+        Job("a", "y", "y", "n", 0.9),
+        Job("a", "z", "z", "n", 0.9),
+    )
+    users = tuple(map(entitlement, "xyz"))
+    now = Snapshot(users, (Node("n", 12, sockets=3),), jobs)
+    held = dict(zip(map(identity, jobs), (8.0, 2.0, 2.0), strict=True))
+    plan = clear(replace(now, held=held), Policy(sold_by="socket", hysteresis=1.0))
+    large, *others = plan.grants
+    assert len(large.sockets) == 2
+    beside = [each for each in others if set(each.sockets) <= set(large.sockets)]
+    assert beside
+    assert large.held + sum(each.held for each in beside) <= 8 + LEEWAY
+
+
 def moves_per_epoch(threshold: float, seed: int) -> float:
     """Return the cores that change hands per epoch, of 144, where F is off by 1% anew."""
     random = np.random.default_rng(seed)

@@ -98,8 +98,8 @@ def _can_stay(snapshot: Snapshot, sale: Sale, now: Floats, target: Floats) -> Bo
     """Return whether each node can keep its division, shape (m,).
 
     It can if no job has come or gone, the jobs hold no more than is for sale and leave no more
-    idle than the new division does, those that are on one socket each fit into it where cores are
-    sold by socket, none is above its maximum, and none is below a minimum, of cores or of the
+    idle than the new division does, the sockets that they are on now have room for them where cores
+    are sold by socket, none is above its maximum, and none is below a minimum, of cores or of the
     utility that an auction promised, that the new division meets.
     """
     market, bounds = sale.market, sale.bounds
@@ -122,14 +122,26 @@ def _can_stay(snapshot: Snapshot, sale: Sale, now: Floats, target: Floats) -> Bo
 
 
 def _fit(units: UnitMarket, now: Floats, nodes: int) -> Bools:
-    """Return whether no unit of each node has less than its jobs of one part hold, shape (m,).
+    """Return whether each node's units have room for what the jobs on them hold, shape (m,).
 
-    The new division may seat jobs on other sockets than the current one did.
+    The new division may seat jobs on other sockets than the current one did. Jobs of several parts
+    take in turn what room there is, first where fewest others of them are; so the answer may be no
+    where three or more of them share sockets, although they could be divided otherwise.
     """
-    alone = np.bincount(units.job, minlength=units.jobs)[units.job] == 1
-    held = units.market.sum_by_server(np.where(alone, now[units.job], 0.0))
-    over = held > units.market.capacities + LEEWAY
-    return np.asarray(np.bincount(units.node, over.astype(np.float64), nodes) == 0, np.bool_)
+    market = units.market
+    several = np.bincount(units.job, minlength=units.jobs)[units.job] > 1
+    alone = market.sum_by_server(np.where(several, 0.0, now[units.job]))
+    room = market.capacities + LEEWAY - alone
+    others = np.bincount(market.server[several], minlength=len(room))
+    for job in np.unique(units.job[several]).tolist():
+        mine = market.server[slice(*np.searchsorted(units.job, [job, job + 1]))]
+        left = float(now[job])
+        for unit in mine[np.argsort(others[mine], kind="stable")].tolist():
+            taken = max(min(left, float(room[unit])), 0.0)
+            room[unit] -= taken
+            left -= taken
+        room[mine[0]] -= left
+    return np.asarray(np.bincount(units.node, (room < 0).astype(np.float64), nodes) == 0, np.bool_)
 
 
 def _gains_little(market: AmdahlMarket, before: Floats, after: Floats, threshold: float) -> Bools:
