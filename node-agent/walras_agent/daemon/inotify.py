@@ -21,6 +21,7 @@ from asyncinotify import Inotify, Mask
 
 from walras_agent.memory.stats import LIMIT_FILES
 from walras_agent.moves import CPUS
+from walras_agent.observe import SUBGROUP
 from walras_agent.quota import QUOTA_FILES, WEIGHT_FILES
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _MASK = Mask.CREATE | Mask.DELETE | Mask.MODIFY | Mask.MOVED_TO | Mask.ONLYDIR
-_ENFORCED_FILES = frozenset({CPUS, "cpuset.mems"}).union(
+# A controller that is disabled and enabled again has lost the values of all its files.
+_ENFORCED_FILES = frozenset({CPUS, "cpuset.mems", "cgroup.subtree_control"}).union(
     QUOTA_FILES.values(),
     WEIGHT_FILES.values(),
     *(files.values() for files in LIMIT_FILES.values()),
@@ -109,16 +111,21 @@ class ChangeWaiter:
                 return True
         return looks
 
-    def watch(self, folders: Iterable[str]) -> None:
-        """Watch these folders from now on, and no others but the plan's."""
+    def watch(self, folders: Iterable[str]) -> bool:
+        """Watch these folders from now on, and no others but the plan's.
+
+        Returns:
+            Whether one was not watched until now, so that what was made in it before is not told.
+        """
         if self._inotify is None:
-            return
+            return False
         wanted = frozenset(folders)
         for folder in self._watched.keys() - wanted:
             watch = self._watched.pop(folder)
             if watch in self._inotify.watches:  # else the folder is gone, and the watch with it
                 with suppress(OSError):  # it went just now
                     self._inotify.rm_watch(watch)
+        before = len(self._watched)
         for folder in wanted - self._watched.keys():
             try:
                 self._watched[folder] = self._inotify.add_watch(folder, _MASK)
@@ -126,7 +133,8 @@ class ChangeWaiter:
                 continue
             except OSError as error:
                 self._poll_from_now_on(error, "max_user_watches")
-                return
+                return False
+        return len(self._watched) > before
 
     def forget(self, files: Iterable[Path]) -> None:
         """Take no notice of what was written to these files until now: by the agent itself."""
@@ -185,13 +193,19 @@ class WatchedPods:
 
     def scan(self, cgroups: Cgroups) -> tuple[PodGroups, ...]:
         """Return the pods, as `observe.PodSource` does, and watch their folders."""
-        pods = self.layout.scan(cgroups)
-        groups = {self.layout.pods, *cgroups.children(self.layout.pods)}
-        for pod in pods:
-            groups |= {pod.group, *pod.containers}
-        self.waiter.watch(
-            self.tree.folder(controller, group)
-            for group in groups
-            for controller in ("cpuset", "cpu", "memory")
-        )
-        return pods
+        while True:
+            pods = self.layout.scan(cgroups)
+            top = self.layout.pods
+            groups = {top.rpartition("/")[0], top, *cgroups.children(top)}
+            for pod in pods:
+                groups |= {pod.group, *pod.containers}
+                if cgroups.version == 2:  # as of `observe.limited_groups`
+                    groups.update(f"{each}/{SUBGROUP}" for each in pod.containers)
+            folders = (
+                self.tree.folder(controller, group)
+                for group in groups
+                for controller in ("cpuset", "cpu", "memory")
+            )
+            # A group that was made between the listing and the watching is not told.
+            if not self.waiter.watch(folders):
+                return pods

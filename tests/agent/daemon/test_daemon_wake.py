@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from walras_agent.daemon.inotify import ChangeWaiter
+from walras_agent.daemon.inotify import ChangeWaiter, WatchedPods
+from walras_agent.kubepods import Layout
+from walras_agent.tree import CONTROLLERS, CgroupTree
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.system
 
@@ -68,7 +72,10 @@ def test_group_that_comes_or_goes_is_told(folder: Path) -> None:
         assert not waiter.wait(0.01)
 
 
-@pytest.mark.parametrize("name", ["cpuset.cpus", "cpu.max", "cpu.cfs_quota_us", "memory.high"])
+@pytest.mark.parametrize(
+    "name",
+    ["cpuset.cpus", "cpu.max", "cpu.cfs_quota_us", "memory.high", "cgroup.subtree_control"],
+)
 def test_write_to_what_the_agent_holds_is_told(folder: Path, name: str) -> None:
     (folder / name).write_text("0-3")
     with ChangeWaiter() as waiter:
@@ -201,3 +208,56 @@ def test_where_inotify_is_used_up_changes_are_looked_for(
         assert waiter.wait(LONG)
     (record,) = caplog.records
     assert f"raise fs.inotify.max_user_{limit}" in record.message
+
+
+POD = "/kubepods/burstable/pod1"
+
+
+class StartingPod(CgroupTree):
+    """Groups of v2 in which a container of a pod is made right after the pod's were listed."""
+
+    def children(self, group: str) -> tuple[str, ...]:
+        listed = super().children(group)
+        if group == POD:
+            Path(self.folder("cpuset", f"{POD}/c1/container")).mkdir(parents=True, exist_ok=True)
+        return listed
+
+
+@pytest.fixture
+def waiter() -> Iterator[ChangeWaiter]:
+    with ChangeWaiter() as waiter:
+        yield waiter
+
+
+@pytest.fixture
+def pods(tmp_path: Path, waiter: ChangeWaiter) -> WatchedPods:
+    (tmp_path / POD[1:]).mkdir(parents=True)
+    tree = StartingPod(2, dict.fromkeys(CONTROLLERS, str(tmp_path)))
+    return WatchedPods(Layout("cgroupfs"), tree, waiter)
+
+
+def test_container_that_is_made_while_pods_are_listed_is_not_overlooked(pods: WatchedPods) -> None:
+    (pod,) = pods.scan(pods.tree)
+    assert pod.containers == (f"{POD}/c1",)
+
+
+@pytest.mark.parametrize("group", [POD, f"{POD}/c1", f"{POD}/c1/container", "/kubepods/burstable"])
+def test_write_in_any_group_that_has_limits_is_told(
+    pods: WatchedPods, waiter: ChangeWaiter, tmp_path: Path, group: str
+) -> None:
+    pods.scan(pods.tree)
+    assert not waiter.wait(0.01)
+    (tmp_path / group[1:] / "cpu.max").write_text("max 100000")
+    assert waiter.wait(LONG)
+
+
+def test_group_of_all_pods_that_is_made_anew_is_told(
+    pods: WatchedPods, waiter: ChangeWaiter, tmp_path: Path
+) -> None:
+    pods.scan(pods.tree)
+    shutil.rmtree(tmp_path / "kubepods")
+    assert waiter.wait(LONG)
+    assert pods.scan(pods.tree) == ()
+    assert not waiter.wait(0.01)
+    (tmp_path / "kubepods").mkdir()
+    assert waiter.wait(LONG)
