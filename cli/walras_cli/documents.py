@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from walras_api.contract import PLURALS
 from walras_api.kinds import NAMESPACED
 from walras_api.parse import ResourceError, describe
 from walras_cli.kubectl_lists import printed_by_kubectl
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STANDARD_INPUT = Path("-")
+
+_CLUSTER_WIDE = {*PLURALS, "Node", "Namespace"} - NAMESPACED
 
 
 class InputError(Exception):
@@ -161,7 +164,8 @@ def _unique(objects: Sequence[Located[T]]) -> tuple[list[Located[T]], list[str]]
     problems = []
     for each in objects:
         kind, metadata = each.document["kind"], each.document["metadata"]
-        namespace = metadata.get("namespace", "default") if kind in NAMESPACED else ""
+        namespace = metadata.get("namespace", "default" if kind in NAMESPACED else "")
+        namespace = "" if kind in _CLUSTER_WIDE else namespace
         earlier = first.setdefault((kind, namespace, metadata["name"]), each)
         uid = metadata.get("uid")
         if earlier is not each and not (uid and uid == earlier.document["metadata"].get("uid")):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from command_line import walras_here as walras
-from dashboards import decided
+from dashboards import decided, leases
 from kubeconfigs import kubeconfig
 from played_api import PlayedApi
 from walras_api.contract import API_VERSION
@@ -18,8 +17,6 @@ from walras_api.contract import API_VERSION
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-AGENT = {"walras.dev/lease": "agent"}
 
 COMMANDS = [
     ["top", "-A"],
@@ -39,17 +36,7 @@ def documents() -> list[dict[str, Any]]:
     found = [{"apiVersion": API_VERSION, **each} for each in decided()]
     for number, each in enumerate(each for each in found if each["kind"] == "Node"):
         each["metadata"].setdefault("labels", {})["pool"] = ("batch", "other")[number % 2]
-    now = datetime.now(UTC).isoformat()
-    leases = {"walras-operator": {}, "walras-agent-node-1": AGENT, "walras-agent-node-2": AGENT}
-    found += [
-        {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": name, "namespace": "walras-system", "labels": labels},
-            "spec": {"holderIdentity": name, "leaseDurationSeconds": 3600, "renewTime": now},
-        }
-        for name, labels in leases.items()
-    ]
+    found += leases()
     return found
 
 
@@ -131,6 +118,21 @@ def test_check_of_a_dump(dump: str, tmp_path: Path) -> None:
     file.write_text(json.dumps(odd))
     findings = told("check", "-A", "-f", dump, "-f", str(file))["findings"]
     assert [each["object"] for each in findings] == ["Namespace odd"]
+
+
+@pytest.mark.parametrize("kind", ["DaemonSet", "Lease", "ResourceQuota"])
+def test_objects_of_several_namespaces_may_have_one_name(
+    kind: str, dump: str, tmp_path: Path
+) -> None:
+    there, elsewhere = (
+        {"apiVersion": "v1", "kind": kind, "metadata": {"name": "same", "namespace": namespace}}
+        for namespace in ("alice", "bob")
+    )
+    file = tmp_path / "more.yaml"
+    file.write_text(yaml.safe_dump_all([there, elsewhere]))
+    assert walras("check", "-A", "-f", dump, "-f", str(file)).returncode == 0
+    file.write_text(yaml.safe_dump_all([there, there]))
+    assert f"{kind} same: metadata.name: is used twice" in walras("check", "-f", str(file)).stderr
 
 
 @pytest.mark.parametrize("command", [["top"], ["explain", "user", "alice"], ["explain", "cluster"]])

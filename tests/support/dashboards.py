@@ -33,6 +33,22 @@ def decided(path: Path = EXAMPLE) -> list[dict[str, Any]]:
     return with_statuses(documents, decide(dump.world()))
 
 
+def leases() -> list[dict[str, Any]]:
+    """Return the Leases by which operator and agents of the example live for an hour."""
+    now = datetime.now(UTC).isoformat()
+    labels = {"walras.dev/lease": "agent"}
+    agents = [(f"walras-agent-{node}", node, labels) for node in ("node-1", "node-2")]
+    return [
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": "walras-system", "labels": own},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 3600, "renewTime": now},
+        }
+        for name, holder, own in (("walras-operator", "operator", {}), *agents)
+    ]
+
+
 @contextmanager
 def served(app: FastAPI) -> Iterator[httpx.Client]:
     """Serve an app on a port of this machine, and yield a client of it."""
