@@ -311,7 +311,7 @@ def test_a_run_held_to_one_cpu_sells_one_core_and_assumes_speedups(folder: Folde
     result = json.loads(done.stdout)
     assert result["machine"]["cpus"] == str(cpu)
     assert result["jobs"][0]["source"] == "assumed"
-    assert "it was not measured, which takes two cores" in result["jobs"][0]["sourceReason"]
+    assert "it was not measured, which needs two cores" in result["jobs"][0]["sourceReason"]
     assert "speedups are assumed, not measured" in done.stderr
 
 
