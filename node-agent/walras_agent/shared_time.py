@@ -108,7 +108,6 @@ class SharedTime:
         lendable = not self.weights.by_thread and len(node_cpus.pods) > 1
         if not bought and not lendable:
             self.competing, self._corrections, self._busy = False, {}, {}
-            self._asleep, self._wanted, self.lendable = frozenset(), {}, CpuSet()
             self.guests_due = bool(self.guests)
             return
         granted = node_cpus.pods
@@ -158,6 +157,8 @@ class SharedTime:
 
     def lend(self, node_cpus: NodeCpus) -> NodeCpus:
         """Return the same CPUs with guests on those of pods that sleep."""
+        if len(node_cpus.pods) <= 1:  # nobody looks who sleeps until there are more
+            self._asleep, self._wanted, self.lendable = frozenset(), {}, CpuSet()
         self.guests, self.guests_due = self._find_guests(node_cpus), False
         least = MILLIWEIGHTS_BESIDE_GUESTS[self.reader.cgroups.version]
         return with_guests(node_cpus, self.guests, least)

@@ -220,6 +220,20 @@ def test_a_restarted_agent_knows_whose_the_cores_are(lenders: Lenders) -> None:
     assert lenders.node.cpus(lenders.node.container("a")) == owned
 
 
+@pytest.mark.parametrize("granted", [{}, {"a": 1500}])
+def test_who_slept_before_others_lost_their_grants_is_not_taken_to_sleep_on(
+    lenders: Lenders, granted: dict[str, int]
+) -> None:
+    lenders.node.plan(**granted)
+    lenders.use(a=0.5, b=1.0)
+    for _ in range(8):
+        lenders.node.step()
+    lenders.node.plan(a=1000, b=1000, c=500)
+    for _ in range(4):
+        lenders.step()
+        assert lenders.guests() == {}
+
+
 def test_a_core_that_gets_another_owner_loses_its_guest_first(lenders: Lenders) -> None:
     lenders.node.start_pod("d")
     lenders.node.plan(b=1000, c=500, d=1000)
