@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from walras_agent.daemon.agent import Agent
 from walras_agent.daemon.state import StateError, open_state
+from walras_agent.profiling.profiler import Profiler
+from walras_agent.profiling.request import MeasurementRequest
 from walras_api.node_allocation_status import ProfilingStatus
 from walras_api.parse import parse_allocation
 
@@ -43,6 +47,24 @@ def test_plan_and_measurement_come_back(tmp_path: Path) -> None:
         assert (kept.spec, kept.metadata, kept.status) == (PLAN.spec, PLAN.metadata, None)
         assert state.last_measurement() == measured
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+
+
+def test_a_measurement_that_its_agent_did_not_survive_has_failed_and_is_never_continued(
+    tmp_path: Path,
+) -> None:
+    none: Any = None
+    node: Any = SimpleNamespace(profiler=Profiler(lambda _: pytest.fail("it is begun again")))
+    with open_state(tmp_path) as state:
+        state.save_measurement(ProfilingStatus(id="m", pod_uid="a", state="Running"))
+    with open_state(tmp_path) as state:
+        agent = Agent(node, none, state, none, ())
+        agent.resume()
+        told = agent._measurement()
+    assert told is not None
+    assert (told.id, told.state) == ("m", "Failed")
+    assert "the agent restarted during the measurement" in told.reason
+    node.profiler.offer(MeasurementRequest("m", "a"), now=0.0)
+    assert node.profiler.report is None
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
