@@ -163,6 +163,7 @@ def test_long_times_are_asked_for_in_parts_and_matchers_and_tokens_are_sent(
         (401, "who are you", "HTTP status 401 Unauthorized"),
         (302, "elsewhere", "HTTP status 302"),
         (200, "<html>", "its answer is not one of Prometheus's range API"),
+        (200, "[]", "its answer is not one of Prometheus's range API"),
         (200, '{"data": {"result": [{"metric": {}}]}}', "not one of Prometheus's range API"),
     ],
 )
