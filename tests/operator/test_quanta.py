@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from walras.mechanisms.karma.record import SettledQuantum
 from walras_api.contract import COLOCATION_GATE
 from walras_api.kinds import EntitlementObject, MarketJob
 from walras_api.parse import parse_object
+from walras_operator.command import main
 from walras_operator.decide import decision
 from walras_operator.decide.credits.parts import LARGEST_PART, part_names
 from walras_operator.decide.credits.quanta import (
@@ -52,6 +54,9 @@ from worlds import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from click.testing import Result
 
     from walras_operator.decide.world import Carried, Document, Settlement, World
     from whole_decisions import Decision
@@ -288,6 +293,29 @@ def live_through(steps: list[tuple[Any, ...]]) -> Server:
         assert server.verdict() == ()
         server.check_account()
     return server
+
+
+def test_the_command_tells_a_ledger_that_follows_from_a_forged_one(tmp_path: Path) -> None:
+    server = Server()
+    for user, gib in (("ann", 12), ("bob", 1), ("ann", 3)):
+        server.want(user, gib)
+        server.now += timedelta(seconds=25)
+        server.publish("A", decide(server.view("A")))
+    log, document = tmp_path / "operator.log", tmp_path / "market.json"
+    told = [{"event": "quantum", "record": json.loads(each)} for each in server.log]
+    log.write_text("\n".join(['{"event": "cleared"}', *map(json.dumps, told), '{"event": "qua']))
+    market = {"metadata": {"name": "default"}, "status": status_of_market(server.world)}
+
+    def checked() -> Result:
+        document.write_text(json.dumps(market))
+        return CliRunner().invoke(main, ["ledger", "--log", str(log), "--market", str(document)])
+
+    assert "the ledger follows" in checked().stdout
+    balance = market["status"]["ledger"]["balances"][0]
+    balance["credits"] = str(int(balance["credits"].split(".")[0]) + 1)
+    outcome = checked()
+    assert outcome.exit_code == 1
+    assert "the ledger differs from the end of quantum" in outcome.stderr
 
 
 def test_many_balances_are_stored_in_parts_and_lost_or_changed_ones_are_named(

@@ -140,8 +140,11 @@ def written_by(leader: str) -> Writes:
     return Writes((NodeWrite("n1", "Node--n1", {"by": leader}),), statuses)
 
 
-def test_no_order_of_requests_lets_a_leader_write_over_its_successor() -> None:
+def test_no_order_of_requests_lets_a_leader_write_over_its_successor(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """All orders of the requests of two leaders that decided from the same versions."""
+    caplog.set_level("INFO")
     orders = set(itertools.permutations("AAAABBBB"))
     assert len(orders) == 70
     for order in sorted(orders):
@@ -163,6 +166,9 @@ def test_no_order_of_requests_lets_a_leader_write_over_its_successor() -> None:
             leader.publisher.close()
         found = violations(server.history, ("A", "B"))
         assert not [each for each in found if "writes over" in each or "epoch" in each], order
+    told = [each for each in caplog.records if "NodeAllocation n1" in each.message]
+    assert told
+    assert {each.levelname for each in told} == {"INFO"}, "nobody has to act"
 
 
 def allocation() -> Document:
