@@ -65,7 +65,7 @@ class _LeaderTerm:
 
 @dataclass(slots=True)
 class _Stopwatch:
-    """Measures the time that a decision takes, and pauses the collector meanwhile.
+    """Measures the time that a decision takes.
 
     Attributes:
         seconds: Time spent so far.
@@ -77,8 +77,7 @@ class _Stopwatch:
         """Return what a part of a decision returns."""
         began = time.monotonic()
         try:
-            with collector.paused():
-                return part()
+            return part()
         finally:
             self.seconds += time.monotonic() - began
 
@@ -172,7 +171,8 @@ class Recompute:
         while current := self._wait_until_due():
             self._tried = time.monotonic()
             try:
-                outcome = self._round(current)
+                with collector.paused():  # until nodes have their plans
+                    outcome = self._round(current)
             except Exception:  # noqa: BLE001 - the next decision may succeed
                 _log.exception("a decision failed", extra={"event": "crash"})
                 self._metrics.crashed()
