@@ -193,6 +193,14 @@ def test_the_status_of_a_job_of_which_nothing_has_changed_is_not_made_anew() -> 
     assert status(later, "MarketJob", "train", "lab") == once
 
 
+def test_a_job_whose_status_is_not_written_stays_the_same_object_as_in_the_mirror() -> None:
+    """Else no test of what follows from kept results would ever meet a status that was kept."""
+    known = world(*SMALL)
+    written = outcome(known, decide(known))
+    assert written.objects.jobs[0] is not known.objects.jobs[0]
+    assert outcome(written, decide(written)).objects.jobs[0] is written.objects.jobs[0]
+
+
 def test_conditions_keep_their_time_until_their_status_changes() -> None:
     before = world(*SMALL)
     running = outcome(before, decide(before))

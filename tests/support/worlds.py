@@ -159,12 +159,12 @@ def allocation(name: str, spec: Document, status: Document | None = None) -> Nod
 
 
 def outcome(before: World, decision: Decision, *, leader_changes: bool = False) -> World:
-    """Return the world after all of a decision has been written."""
+    """Return the world after all of a decision has been written; the rest are the same objects."""
     written = {each.object: _stamped(each.object, each.status) for each in decision.statuses}
 
     def shown(resource: Any) -> Any:
-        status = written.get(reference_of(resource), resource.status)
-        return resource.model_copy(update={"status": status})
+        status = written.get(reference_of(resource))
+        return resource if status is None else resource.model_copy(update={"status": status})
 
     placed = {each.pod.uid: each.after for each in decision.placements}
     objects = before.objects
