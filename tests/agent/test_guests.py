@@ -224,7 +224,7 @@ def test_a_restarted_agent_knows_whose_the_cores_are(lenders: Lenders) -> None:
 def test_who_slept_before_others_lost_their_grants_is_not_taken_to_sleep_on(
     lenders: Lenders, granted: dict[str, int]
 ) -> None:
-    lenders.node.plan(**granted)
+    lenders.node.plan("enforce", None, **granted)
     lenders.use(a=0.5, b=1.0)
     for _ in range(8):
         lenders.node.step()
