@@ -37,20 +37,21 @@ MEASURED = JobResult(
 
 def test_assumed_fractions_are_marked_and_explained_once_and_their_findings_are_left_out() -> None:
     assumed = replace(MEASURED, source=FractionSource.ASSUMED, source_reason=WHY, fraction=0.9)
-    jobs = (MEASURED, replace(assumed, name="blink"), replace(assumed, name="nap"))
+    jobs = (MEASURED, replace(assumed, name="blink"), replace(assumed, name="wink"))
     codes = (FindingCode.FEW_SIZES, FindingCode.ONE_CORE_COUNT)
     findings = {each.key: [Finding(code, "is so: do this") for code in codes] for each in jobs}
     result = RunResult(2, "core", "0-1", "affinity", "enforce", "m", 2.0, (), jobs, (), findings)
+    assumed_because = "a parallel fraction of 0.9 is assumed, because "
     console = Console(width=200, file=StringIO(), record=True)
     console.print(render(result))
     lines = console.export_text().splitlines()
     assert [each.strip() for each in lines if each.startswith("warning: ")] == [
-        f"warning: default/blink, default/nap: a parallel fraction of 0.9 is assumed, because {WHY}",
+        f"warning: default/blink, default/wink: {assumed_because}{WHY}",
         "warning: default/zip: is so: do this [FewSizes]",
     ]
     fractions = {each.split()[0]: each.split()[1] for each in lines if "1.00 / -" in each}
     assert fractions == {
         "default/zip": "0.950",
         "default/blink": "0.900?",
-        "default/nap": "0.900?",
+        "default/wink": "0.900?",
     }
