@@ -56,6 +56,19 @@ def test_what_was_asked_for_is_asked_for_once_and_then_there_is_nothing_to_write
         assert (again.nodes, again.statuses, again.profiles) == ((), (), ())
 
 
+def test_a_new_leader_goes_on_with_a_measurement_that_runs() -> None:
+    known = cluster()
+    known.step()
+    known.step(1, leader_changes=True)
+    (asked,) = known.asked().values()
+    known.step(1)
+    (still,) = known.asked().values()
+    assert still.id == asked.id
+    known.steps(4)
+    assert known.fraction() == pytest.approx(0.8, abs=1e-4)
+    assert known.made == [asked.id], "asked for by two operators, made once"
+
+
 def test_fractions_of_several_pods_are_taken_together_and_then_it_is_enough() -> None:
     places = [node(f"n{number}") for number in range(5)]
     pods = [pod(f"train-{number}", "train", f"n{number}") for number in range(5)]
