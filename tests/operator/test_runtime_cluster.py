@@ -272,8 +272,8 @@ def test_a_missing_permission_is_named_as_the_rule_to_add_and_no_others_are_need
         operator = cluster.operator("a", str(stranger.kubeconfig()))
         rule = '{apiGroups: ["walras.dev"], resources: [entitlements], verbs: [list, watch]}'
         assert eventually(lambda: rule in operator.get("/readyz")[1], PATIENCE)
-        text = operator.log.read_text()
-        assert '{apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [get]}' in text
+        rule = '{apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [get]}'
+        assert eventually(lambda: rule in operator.log.read_text(), PATIENCE)
         assert operator.get("/healthz")[0] == 200
 
         create, create_here = (
