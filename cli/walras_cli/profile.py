@@ -112,6 +112,9 @@ def profile(
     request = ProfileRequest(argv=command, **options)
     title = name or default_name(request.image or (command[0] if command else ""))
     check_names(title, namespace)
+    drawn = output == "table" if plot is None else plot
+    if drawn:  # before anything is measured, since its library may be missing
+        from walras_profiler.speedup_plot import speedup_plot
     report = measure(request)
     if output == "table":
         from walras_cli.output import console_of
@@ -120,9 +123,7 @@ def profile(
         console_of().print(render(report))
     else:
         write_document(report, title, namespace, output)
-    if plot or (plot is None and output == "table"):
-        from walras_profiler.profile_tables import speedup_plot
-
+    if drawn:
         click.echo("\n" + speedup_plot(report.fit), err=output != "table")
 
 

@@ -1,4 +1,4 @@
-"""Prints a profile: tables of times, parallel fractions and time models, warnings, and a plot."""
+"""Prints a profile: tables of times, parallel fractions and time models, and warnings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -158,38 +158,3 @@ def _cpu_seconds(runs: Sequence[Measurement]) -> str:
 def _peak_memory(runs: Sequence[Measurement]) -> str:
     peaks = [run.peak_memory for run in runs if run.peak_memory is not None]
     return f"{max(peaks) / _MEBIBYTE:.0f} MiB" if peaks else ""
-
-
-_CURVE_POINTS = 200
-
-
-def speedup_plot(fit: SpeedupFit, width: int = 72, height: int = 20) -> str:
-    """Return a plot of speedup over cores as lines of text.
-
-    Measured points are marked x (one per data size), the fitted curve *, the ideal line ``.``.
-    """
-    import plotext
-
-    figure = plotext.figure
-    figure.clear()
-    figure.theme("colorless")
-    figure.plot_size(width, height)
-    most = max(fit.by_cores)
-    curve = [1 + (most - 1) * step / _CURVE_POINTS for step in range(_CURVE_POINTS + 1)]
-    points = [(p.cores, p.speedup) for size in fit.sizes for p in size.points]
-    # Later curves cover earlier ones, so the measurements come last.
-    for label, marker, xs, ys in (
-        ("ideal", ".", curve, curve),
-        (f"Amdahl, F = {fit.fraction:.2f}", "*", curve, [fit.speedup(x) for x in curve]),
-        ("measured", "x", [1, *(x for x, _ in points)], [1.0, *(y for _, y in points)]),
-    ):
-        signal = figure.signal(xs, ys, marker=marker)
-        signal.label(label)
-        figure.draw(signal)
-    figure.title("Speedup over one core")
-    figure.label("cores")
-    ticks = sorted({1, *fit.by_cores})
-    figure.ruler("x").ticks(ticks, [str(tick) for tick in ticks])
-    text: str = figure.build().string(colorless=True)
-    figure.clear()
-    return "\n".join(line.rstrip() for line in text.splitlines())

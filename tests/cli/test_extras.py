@@ -61,6 +61,14 @@ def test_a_command_whose_libraries_are_missing_says_what_installs_them(
     assert done.stderr.rstrip().endswith(f"install the extra {extra}: {wheel}, or {repository}")
 
 
+def test_a_profile_whose_plot_cannot_be_drawn_runs_nothing(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    done = walras("profile", "--", "touch", str(ran), without=("plotext",))
+    assert done.returncode == 1
+    assert "needs plotext" in done.stderr
+    assert not ran.exists()
+
+
 def test_a_plain_install_of_the_wheel_has_click_and_pydantic() -> None:
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     assert {each.partition(">")[0] for each in needed} == {"click", "pydantic"}

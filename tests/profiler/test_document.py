@@ -19,7 +19,8 @@ from walras_api.kinds import SpeedupProfileSpec
 from walras_api.speedup_profile import fit_of
 from walras_profiler.campaign import Measurement, samples_of
 from walras_profiler.document import profile_document
-from walras_profiler.profile_tables import ProfileReport, render, speedup_plot
+from walras_profiler.profile_tables import ProfileReport, render
+from walras_profiler.speedup_plot import speedup_plot
 
 DECIMAL = re.compile(r"-?\d+(\.\d+)?")
 
