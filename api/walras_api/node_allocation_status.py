@@ -128,7 +128,7 @@ class PlannedWrite(Status):
     value: str
 
 
-class ProfilingSample(Status):
+class ProgressSample(Status):
     """One sample: the progress of a pod over a time at one core count.
 
     Attributes:
@@ -167,7 +167,7 @@ class ProfilingStatus(Status):
     reason: str = ""
     source: Literal["instructions", "cpuTime", "file", "http"] | None = None
     warnings: list[str] = Field(default_factory=list)
-    samples: list[ProfilingSample] = Field(default_factory=list)
+    samples: list[ProgressSample] = Field(default_factory=list)
     planned: Annotated[int, Field(ge=0, le=MOST_EXACT)] = 0
     memory_bandwidth: Decimals | None = None
 

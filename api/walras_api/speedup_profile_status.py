@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from walras_api.node_allocation_status import ProgressSample  # noqa: TC001 - pydantic reads it
 from walras_api.speedup_profile import MOST_PENALTIES, MOST_RUN_TIMES
 from walras_api.status import ConditionedStatus, Decimals, Status, Time, at_most
 
@@ -27,22 +28,6 @@ MOST_SCORED = 12
 
 MOST_ERROR = 0.1
 """Error of a measured penalty above which a prediction is better."""
-
-
-class OnlineSample(Status):
-    """One sample: the progress of a running pod over a time at one core count.
-
-    Attributes:
-        cores: Number of cores that the pod used.
-        seconds: Length of the sample, in seconds, without what other programs on the node added.
-        progress: Progress that was counted, in the unit of the source.
-        error: Relative standard error of the length; absent if the pod waited for no CPUs.
-    """
-
-    cores: int
-    seconds: Decimals
-    progress: Decimals
-    error: Decimals | None = None
 
 
 class OnlineMeasurement(Status):
@@ -69,7 +54,7 @@ class OnlineMeasurement(Status):
     node: str
     finished: Time
     source: Literal["instructions", "cpuTime", "file", "http"]
-    samples: list[OnlineSample] = at_most(MOST_SAMPLES)
+    samples: list[ProgressSample] = at_most(MOST_SAMPLES)
     memory_bandwidth: Decimals | None = None
     co_runners: Annotated[list[str], Field(max_length=MOST_COMPANY)] | None = None
     warnings: list[str] = at_most(32)

@@ -16,8 +16,8 @@ from walras_api.node_allocation_status import (
     NodeAllocationStatus,
     NodeTopology,
     PlannedWrite,
-    ProfilingSample,
     ProfilingStatus,
+    ProgressSample,
 )
 from walras_api.status import decimals
 
@@ -180,7 +180,7 @@ def profiling_status(report: MeasurementReport) -> ProfilingStatus:
         source=report.source,
         warnings=list(report.warnings),
         samples=[
-            ProfilingSample(
+            ProgressSample(
                 cores=sample.cores,
                 seconds=decimals(sample.seconds, _DIGITS),
                 progress=decimals(sample.progress, _DIGITS),

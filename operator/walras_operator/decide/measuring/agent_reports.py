@@ -25,7 +25,7 @@ from walras_operator.decide.numbers import figure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras_api.node_allocation_status import ProfilingSample
+    from walras_api.node_allocation_status import ProgressSample
     from walras_api.speedup_profile_status import OnlineRequest
 
 LONGEST_SAMPLE = 1e6
@@ -107,7 +107,7 @@ def _read_measurement(report: ProfilingStatus, request: OnlineRequest, now: str)
     return CountedProgress(samples, measurement)
 
 
-def _read_sample(sample: ProfilingSample) -> Progress:
+def _read_sample(sample: ProgressSample) -> Progress:
     seconds, amount = _read_number(sample.seconds), _read_number(sample.progress)
     if not 1 <= sample.cores <= MOST_CPUS:
         raise _BadReportError(f"has a sample on {sample.cores} cores")

@@ -7,7 +7,8 @@ from statistics import median, stdev
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walras.speedup.rates import Progress
-from walras_api.speedup_profile_status import OnlineMeasurement, OnlineSample
+from walras_api.node_allocation_status import ProgressSample
+from walras_api.speedup_profile_status import OnlineMeasurement
 from walras_operator.decide.measuring.co_runners import CoRunner, Observation
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def samples_of(measured: StoredMeasurement) -> list[Progress]:
     Raises:
         ValueError: The samples are malformed.
     """
-    samples = map(OnlineSample.read, measured.samples)
+    samples = map(ProgressSample.read, measured.samples)
     return [
         Progress(each.cores, *map(float, (each.seconds, each.progress, each.error or 0)))
         for each in samples
