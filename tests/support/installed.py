@@ -113,7 +113,8 @@ def withdraw(timeout: str) -> None:
         ["entitlements,markets,nodeallocations", "--all"],
     ):
         with suppress(ToolError):
-            kubectl("delete", "--ignore-not-found", "--timeout=60s", *what)
+            # A namespace whose pods take their time to end is tried again ever more seldom.
+            kubectl("delete", "--ignore-not-found", "--timeout=180s", *what)
 
 
 def story() -> Iterator[tuple[str, str]]:
