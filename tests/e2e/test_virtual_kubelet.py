@@ -50,7 +50,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     try:
         folder = tmp_path_factory.mktemp("kubelet")
         # The reserve of the system leaves three of four cores already, and one stays shared.
-        life = Life(folder, reserved=0)
+        life = Life(folder, reserved=0, whole=True)
         apply(job("vision", "train"), job("speech", "decode"))
         yield life
     finally:

@@ -29,7 +29,7 @@ class Life:
         before: Values of the files that Walras may change, by container, before it was installed.
     """
 
-    def __init__(self, folder: Path, *, reserved: int = 1) -> None:
+    def __init__(self, folder: Path, *, reserved: int = 1, whole: bool = False) -> None:
         self._killed = 0
         self.node = VirtualNode()
         self.shared = Shared(self.node)
@@ -40,7 +40,7 @@ class Life:
         self.groups = self.node.cgroups.containers()
         self.groups = {name: group for name, group in self.groups.items() if name in self.before}
         chosen = values(self.node)
-        cores = {"reservedCores": reserved, "memoryNodes": "local"}
+        cores = {"reservedCores": reserved, "memoryNodes": "local", "wholeCores": whole}
         chosen["market"]["spec"]["cores"] = cores
         chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 10, "repeats": 1}
         chosen["operator"]["leaseSeconds"] = 60
