@@ -94,6 +94,19 @@ def test_wrong_questions_are_told(arguments: list[str], message: str, dump: str)
     assert message in done.stderr
 
 
+@pytest.mark.parametrize("command", [["top"], ["explain", "cluster"], ["explain", "user", "alice"]])
+def test_a_dump_without_leases_is_told_as_such(
+    command: list[str], documents: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    file = tmp_path / "dump.json"
+    items = [each for each in documents if each["kind"] != "Lease"]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    done = walras(*command, "-f", str(file))
+    assert done.returncode == 0, done.stderr
+    assert f"agents run is unknown: {file}: contains no leases" in " ".join(done.stdout.split())
+    assert "no right" not in done.stdout
+
+
 def test_no_color_means_no_attributes(dump: str) -> None:
     plain = walras("top", "-f", dump, FORCE_COLOR="1", NO_COLOR="1").stdout
     assert "\x1b" not in plain

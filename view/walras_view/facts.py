@@ -55,12 +55,14 @@ class Leases:
         operator_alive: Whether the operator's Lease has not expired.
         agents: Whether the Lease of the node's agent has not expired, by node; without nodes whose
             agent never had one.
+        missing: Reason why they are unknown, unless a right is missing.
     """
 
     known: bool = False
     operator: datetime | None = None
     operator_alive: bool = False
     agents: Mapping[str, bool] = field(default_factory=dict)
+    missing: str = ""
 
     @classmethod
     def of(

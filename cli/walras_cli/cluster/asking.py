@@ -158,10 +158,15 @@ class _Asking:
 
     def leases(self, market: ApiObject[MarketStatus] | None) -> Leases | None:
         status = MarketStatus() if market is None else market.status
-        return self._allowed(
-            lambda: leases_of(self._cluster, status),
-            f"list {LEASES.resource} in namespace {operator_namespace(status)}",
-        )
+        try:
+            return self._allowed(
+                lambda: leases_of(self._cluster, status),
+                f"list {LEASES.resource} in namespace {operator_namespace(status)}",
+            )
+        except ApiError as error:
+            if error.reason != "missing":
+                raise
+            return Leases(missing=f"whether operator and agents run is unknown: {error}")
 
     def use(self) -> Use | None:
         return use_of(self._cluster, self.namespace)

@@ -10,7 +10,7 @@ from walras_cli.cluster.connection import Cluster, Document, connect
 from walras_cli.documents import InputError, read
 from walras_service.api_errors import ApiError
 from walras_service.failures import BadInput
-from walras_service.kinds import LEASES, OURS
+from walras_service.kinds import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,8 +83,6 @@ class DumpedCluster(Cluster):
             for each in self._documents
             if _plural(each) == kind.plural and group_of(str(each.get("apiVersion"))) == kind.group
         ]
-        if not of_kind and kind == LEASES:
-            raise ApiError(f"{self._files}: contains no {kind.plural}", "forbidden")
         if not of_kind and kind not in OURS.values() and kind.group:
             raise ApiError(f"{self._files}: contains no {kind.plural}", "missing")
         labels = _requirements(selectors.get("labelSelector", ""))

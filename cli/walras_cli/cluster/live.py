@@ -117,7 +117,7 @@ def _agents(cluster: Cluster, world: World) -> frozenset[str] | None:
     try:
         leases = leases_of(cluster, _market_status(world))
     except ApiError as error:
-        if error.reason != "forbidden":
+        if error.reason not in {"forbidden", "missing"}:
             raise
         return None
     if not leases.known:
