@@ -414,7 +414,7 @@ def test_what_is_owed_in_memory_is_told_in_gib_hours() -> None:
     explained = explain_user(seen(known), "vision")
     row = replace(explained.user, credits_above_mean=-250.0)
     text = printed(render_user(replace(explained, user=row, gib_hours=-2.5), wide=False))
-    assert "owes 2.5 GiB-h" in text
+    assert "owes 2.5 GiB-hours" in text
     facts = seen(known)
     users = [
         replace(each, credits_above_mean=-250.0) for each in user_rows(facts, lambda row: row.name)

@@ -86,7 +86,11 @@ def account_rows(user: UserExplanation) -> list[tuple[str, str, str]]:
         rows.append(("cores", owed, _effect(cores)))
     above = user.user.credits_above_mean
     if above is not None:
-        owed = f"{above:+.1f} credits" if user.gib_hours is None else _owed(user.gib_hours, "GiB-h")
+        owed = (
+            f"{above:+.1f} credits"
+            if user.gib_hours is None
+            else _owed(user.gib_hours, "GiB-hours")
+        )
         rows.append(("memory", owed, f"{above:+.1f} credits relative to the mean of all users"))
     elif user.user.credits is not None:
         mean = "you may not see the mean of all users, to compare it with"
