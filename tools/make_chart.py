@@ -70,7 +70,7 @@ SHAPES: dict[str, Schema] = {
     "agent.periodSeconds": {"type": "number", "minimum": 0.1, "maximum": 3600},
     "agent.releaseAfterSeconds": {"type": "number", "minimum": 1, "maximum": 3600},
     "agent.stateFolder": _FOLDER,
-    "agent.kubelet.folder": _FOLDER,
+    "agent.kubelet.folder": {"type": "string", "pattern": "^(/.*)?$"},
     "agent.kubelet.configFolder": {"type": "string", "pattern": "^(/.*)?$"},
     "agent.kubelet.cgroupDriver": {"enum": ["", "cgroupfs", "systemd"]},
     "agent.kubelet.cgroupRoot": {"type": "string", "pattern": "^(/.*)?$"},

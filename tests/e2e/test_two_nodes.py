@@ -60,7 +60,7 @@ class Cluster:
         chosen["market"]["spec"]["cores"] = {"reservedCores": 1}
         chosen["operator"] |= {"leaseSeconds": 60, "nodeSelector": here}
         # Each kubelet is elsewhere; the agent finds it by its process.
-        chosen["agent"] |= {"kubelet": {}, "profiling": {"files": True}}
+        chosen["agent"] |= {"kubelet": {"folder": ""}, "profiling": {"files": True}}
         chosen["hooks"] |= {"installSeconds": 1500, "releaseSeconds": 1500, "nodeSelector": here}
         (folder / "values.json").write_text(json.dumps(chosen))
         options = ("--create-namespace", "--values", str(folder / "values.json"))

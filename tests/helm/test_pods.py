@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
-from chart import events, needs_helm, of_kind, pods, rendered
+from chart import HelmError, events, needs_helm, of_kind, pods, rendered
 from walras_agent.daemon.command import main as agent
 from walras_operator.command import main as operator
 
@@ -106,6 +106,15 @@ def test_of_the_kubelets_folder_the_agent_sees_files_only() -> None:
         path = f"{folder}/pki"
         assert volumes[keys["name"]]["hostPath"] == {"path": path, "type": "DirectoryOrCreate"}
         assert all("emptyDir" in volumes[each["name"]] for each in hidden.values())
+
+
+def test_agents_that_find_kubelets_by_their_processes_mount_no_folder_of_theirs() -> None:
+    """A folder without a kubelet's own ones would let no container begin: it is read-only."""
+    pod = agent_pod(kubelet={"folder": ""}, profiling={"files": True})
+    assert not [each["name"] for each in pod["volumes"] if "kubelet" in str(each)]
+    assert not [each for each in container(pod)["volumeMounts"] if "kubelet" in str(each)]
+    with pytest.raises(HelmError, match=r"agent\.kubelet\.folder: is empty"):
+        agent_pod(kubelet={"folder": ""})
 
 
 def test_a_privileged_agent_still_changes_nothing_of_its_image() -> None:
