@@ -150,7 +150,7 @@ def test_users_trade_across_nodes_and_nobody_is_below_its_entitlement(cluster: C
     real, virtual = cluster.real.name, cluster.virtual.name
 
     def cores(team: str, node: str) -> float:
-        return float(outcome(team, node).get("cores", 0))
+        return float(outcome(team, node).get("bought", 0))
 
     def traded() -> bool:
         more_than_half = cores("ann", virtual) > 3.5 and cores("bob", real) > 0.5
