@@ -15,7 +15,6 @@ import httpx
 import pytest
 
 from browser import chromium, missing
-from command_line import start
 from dashboard_clusters import lab, large, leases, troubled, write
 from dashboard_server import Gateway, served
 from dashboards import EXAMPLE
@@ -253,16 +252,12 @@ def test_another_server_asks_for_its_own_token(window: Browser, tmp_path: Path) 
         window.open(first)
         port = str(urlsplit(first).port)
     assert window.shows("is lost", ".messages", 60)
-    with start("dashboard", "-f", path, "--port", port) as process:
-        assert process.stdout is not None
-        token = process.stdout.readline().strip().partition("token=")[2]
+    with served("-f", path, port=port) as second:
         assert window.shows("Sign in", "main", 60)
         assert window.audit() == []
-        window.write("#token", token)
+        window.write("#token", second.partition("token=")[2])
         window.click("main form button")
         assert window.shows("Entitlements", "main", 60)
-        process.terminate()
-        process.communicate(timeout=60)
     window.complaints()
 
 

@@ -21,9 +21,9 @@ LARGEST = 2**24
 
 
 @contextmanager
-def served(*arguments: str, folder: str | Path = "/") -> Iterator[str]:
+def served(*arguments: str, folder: str | Path = "/", port: str = "0") -> Iterator[str]:
     """Run a dashboard's server in a folder, and yield the URL that opens it, with its token."""
-    with start("dashboard", *arguments, "--port", "0", folder=folder) as process:
+    with start("dashboard", *arguments, "--port", port, folder=folder) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         try:
