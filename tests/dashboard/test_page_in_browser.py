@@ -95,7 +95,7 @@ def test_a_view_has_its_figures_and_nothing_is_wrong_with_it(page: Browser, view
         page.look(width, theme)
         page.view(address)
         assert page.shows(text), page.text("main")
-        assert page.overflow() <= 0, width
+        assert page.fits(), width
         assert page.audit() == [], (width, theme)
     assert page.complaints() == []
     assert page.hosts() == {urlsplit(page.address).netloc}
@@ -275,7 +275,7 @@ def test_hostile_names_are_text(window: Browser, url: str) -> None:
                 window.look(width)
                 window.view(view)
                 assert window.shows(" ", "main")
-                assert window.overflow() <= 0, (view, width)
+                assert window.fits(), (view, width)
                 assert not window.script(
                     "return document.querySelectorAll('main b, main img').length"
                 )

@@ -6,13 +6,14 @@ import io
 import json
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from PIL import Image
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
@@ -168,8 +169,10 @@ class Browser:
 
     def text(self, selector: str) -> str:
         """Return the text of the first element that a selector names; empty without one."""
-        found = self.driver.find_elements(By.CSS_SELECTOR, selector)
-        return found[0].text if found else ""
+        with suppress(StaleElementReferenceException):  # drawn anew meanwhile
+            for element in self.driver.find_elements(By.CSS_SELECTOR, selector):
+                return element.text
+        return ""
 
     def click(self, selector: str) -> None:
         """Click the first element that a selector names."""
@@ -201,10 +204,10 @@ class Browser:
         """Return what the table of entitlements says of the shares of a user."""
         return str(self.script(SHARES, user))
 
-    def overflow(self) -> int:
-        """Return by how many pixels the page is wider than its window."""
+    def fits(self) -> bool:
+        """Return whether the page is as narrow as its window, once charts have followed its size."""
         wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        return int(self.script(wide))
+        return eventually(lambda: self.script(wide) <= 0, 20)
 
     def audit(self) -> list[str]:
         """Return what axe-core finds serious or critical on the page, a line for each."""
