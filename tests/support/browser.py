@@ -205,7 +205,7 @@ class Browser:
         return str(self.script(SHARES, user))
 
     def fits(self) -> bool:
-        """Return whether the page is as narrow as its window, once charts have followed its size."""
+        """Return whether the page is as narrow as its window, which charts follow in time."""
         wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
         return eventually(lambda: self.script(wide) <= 0, 20)
 
