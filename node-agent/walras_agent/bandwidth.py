@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.quota import WEIGHT_FILES, bandwidth_writes, class_writes, weight_writes
-from walras_agent.round_log import backing_off
 from walras_agent.tree import CgroupError, CgroupFile, ReadOnce
 
 if TYPE_CHECKING:
@@ -115,25 +114,29 @@ class BandwidthEnforcer:
         for step in planned:
             self._write(step[0].group, [step], log)
 
-    def weigh_guests(self, pods: Sequence[ObservedPod], node_cpus: NodeCpus, log: RoundLog) -> None:
+    def weigh_guests(
+        self, pods: Sequence[ObservedPod], node_cpus: NodeCpus, log: RoundLog
+    ) -> set[str]:
         """Weigh guests, their classes and who lends before guests get CPUs of others.
 
-        An owner may wake at any moment, and the agent may be killed. A pod whose weight cannot be
-        written stays on its CPUs.
+        An owner may wake at any moment, and the agent may be killed.
+
+        Returns:
+            UIDs of the guests whose weight cannot be written, which must be none.
         """
         lent = CpuSet(cpu for each in node_cpus.pods.values() for cpu in each.guest or ())
-        there = [
-            (pod, pod_cpus)
-            for pod in pods
-            if (pod_cpus := node_cpus.pods.get(pod.uid)) and pod_cpus.cpus & lent
-        ]
-        free = [pod for pod, _ in there if pod.group not in log.fixed]
-        if any(self._is_unweighed(pod, node_cpus) for pod in free):
-            self.weigh(pods, node_cpus, free, log)
-        for pod, pod_cpus in there:
-            if pod_cpus.guest is not None and self._is_unweighed(pod, node_cpus):
-                problem = log.failed.get(pod.group, backing_off(pod.group))
-                log.failed.update({each.group.name: problem for each in pod.containers})
+        guests: list[ObservedPod] = []
+        lenders: list[ObservedPod] = []
+        for pod in pods:
+            if (pod_cpus := node_cpus.pods.get(pod.uid)) and pod_cpus.cpus & lent:
+                (lenders if pod_cpus.guest is None else guests).append(pod)
+        for some in (guests, lenders):
+            free = [pod for pod in some if pod.group not in log.staying]
+            if any(self._is_unweighed(pod, node_cpus) for pod in free):
+                self.weigh(pods, node_cpus, free, log)
+            if refused := {pod.uid for pod in guests if self._is_unweighed(pod, node_cpus)}:
+                return refused
+        return set()
 
     def _is_unweighed(self, pod: ObservedPod, node_cpus: NodeCpus) -> bool:
         return bool(weight_writes(self._texts, pod, node_cpus.pods[pod.uid]))

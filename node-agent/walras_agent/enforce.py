@@ -204,6 +204,7 @@ class CpuEnforcer:
             node_cpus = settled.node_cpus
             self._restore(self._cpu_settings(), log)
             self._exclusive, self._settled = {}, None
+            self._time.look(settled.pods, node_cpus)
         if not (log.writes or log.failed or fixed):
             self._enforced = inputs, settled.node_cpus
         return CpuRound(node_cpus, pods, tuple(log.writes), tuple(log.failed.values()))
@@ -226,16 +227,19 @@ class CpuEnforcer:
         """
         gone: Counter[str] = Counter()
         guests = {pod.uid for pod in pods if self._may_be_guest(pod)}
+        refused: set[str] = set()
         while True:
             exclusive = self._owned(pods)
             held = allocate(pods, exclusive)
-            node_cpus = self._time.lend(held)
+            node_cpus = self._time.lend(held, refused)
             if not node_cpus.pods:
                 return _Settled(pods, held, node_cpus)
             node_cpus = self._with_ungranted(node_cpus, pods, topology)
             staying = [pod for pod in pods if not log.staying.isdisjoint(pod.groups)]
             node_cpus = _with_lingering(node_cpus, staying, guests)
-            self._bandwidth.weigh_guests(pods, node_cpus, log)
+            if unweighed := self._bandwidth.weigh_guests(pods, node_cpus, log):
+                refused |= unweighed
+                continue
             moves = plan_moves(pods, node_cpus, self._texts(), exclusive, log.staying)
             problem = self._move(moves.moves, pods, log)
             if problem is None and not (moves.stuck or log.staying):

@@ -37,6 +37,7 @@ def find_guests(
     asleep: Collection[str],
     wanted: Mapping[str, float],
     before: Mapping[str, CpuSet],
+    refused: Collection[str] = (),
 ) -> dict[str, CpuSet]:
     """Return all CPUs that each guest may use, by pod UID.
 
@@ -49,15 +50,16 @@ def find_guests(
         asleep: Pods that lend.
         wanted: CPUs that pods would use if they had them.
         before: The last result.
+        refused: Pods that can be no guests, since their weight cannot be written.
     """
     pods = node_cpus.pods
     if not wanted and not any(each.borrows for each in pods.values()):
         return {}
     free = lent_cpus(node_cpus, asleep)
-    measured = _measured(node_cpus, asleep, free, before)
+    measured = _measured(node_cpus, asleep, free, before, refused)
     free -= CpuSet(cpu for cpus in measured.values() for cpu in cpus)
     stay, want = {}, {}
-    for pod in sorted(wanted.keys() & pods.keys()):
+    for pod in sorted(wanted.keys() & pods.keys() - set(refused)):
         if pods[pod].limit is None and not pods[pod].borrows and pod not in asleep:
             stay[pod] = pods[pod].exclusive | _undisputed(pod, node_cpus, asleep)
             want[pod] = math.ceil(wanted[pod] - len(stay[pod]) - _UNUSED)
@@ -75,17 +77,21 @@ def find_guests(
     for pod, cpus in guests.items():
         if len(cpus) < len(pods[pod].cpus):  # better off without
             rest = {other: wants for other, wants in wanted.items() if other != pod}
-            return find_guests(node_cpus, asleep, rest, before)
+            return find_guests(node_cpus, asleep, rest, before, refused)
     return guests | measured
 
 
 def _measured(
-    node_cpus: NodeCpus, asleep: Collection[str], free: CpuSet, before: Mapping[str, CpuSet]
+    node_cpus: NodeCpus,
+    asleep: Collection[str],
+    free: CpuSet,
+    before: Mapping[str, CpuSet],
+    refused: Collection[str],
 ) -> dict[str, CpuSet]:
     """Return the CPUs of each pod that borrows a core to be measured, as far as there is one."""
     measured = {}
     for pod, holds in sorted(node_cpus.pods.items()):
-        if holds.borrows:
+        if holds.borrows and pod not in refused:
             had, room = before.get(pod, _NOTHING), free | _undisputed(pod, node_cpus, asleep)
             lent = [core for core in node_cpus.cores if core <= room]
             if lent:

@@ -72,6 +72,7 @@ class SharedTime:
     _pauses: Backoff = field(default_factory=lambda: Backoff(*_PAUSES))
     _asleep: frozenset[str] = frozenset()
     _wanted: Mapping[str, float] = field(default_factory=dict)
+    _refused: Collection[str] = ()
 
     def age(self) -> float:
         """Return the seconds since the last look."""
@@ -107,6 +108,7 @@ class SharedTime:
         bought = {} if self.weights.by_thread else self._purchases(node_cpus)
         lendable = not self.weights.by_thread and len(node_cpus.pods) > 1
         if not bought and not lendable:
+            self.reader.rates((), {})  # else, the next look would tell of all the time until then
             self.competing, self._corrections, self._busy = False, {}, {}
             self.guests_due = bool(self.guests)
             return
@@ -153,10 +155,16 @@ class SharedTime:
             self.lendable = lent_cpus(node_cpus, granted.keys() - pausing) - lent
 
     def _find_guests(self, node_cpus: NodeCpus) -> dict[str, CpuSet]:
-        return find_guests(node_cpus, self._asleep, self._wanted, self.guests)
+        return find_guests(node_cpus, self._asleep, self._wanted, self.guests, self._refused)
 
-    def lend(self, node_cpus: NodeCpus) -> NodeCpus:
-        """Return the same CPUs with guests on those of pods that sleep."""
+    def lend(self, node_cpus: NodeCpus, refused: Collection[str] = ()) -> NodeCpus:
+        """Return the same CPUs with guests on those of pods that sleep.
+
+        Args:
+            node_cpus: CPUs that pods hold.
+            refused: Pods that can be no guests until the next call.
+        """
+        self._refused = refused
         if len(node_cpus.pods) <= 1:  # nobody looks who sleeps until there are more
             self._asleep, self._wanted, self.lendable = frozenset(), {}, CpuSet()
         self.guests, self.guests_due = self._find_guests(node_cpus), False

@@ -234,6 +234,21 @@ def test_who_slept_before_others_lost_their_grants_is_not_taken_to_sleep_on(
         assert lenders.guests() == {}
 
 
+def test_who_woke_as_grants_came_back_is_not_taken_to_sleep_by_the_time_before(
+    lenders: Lenders,
+) -> None:
+    """A mean over all the time without grants says nothing of who is awake now."""
+    lenders.node.plan()
+    lenders.use(b=1.0)
+    lenders.node.step()
+    lenders.node.step(1000.0)
+    lenders.use(a=0.5, b=1.0)
+    lenders.node.plan(a=1000, b=1000, c=500)
+    for _ in range(4):
+        lenders.step()
+        assert lenders.guests() == {}
+
+
 def test_a_core_that_gets_another_owner_loses_its_guest_first(lenders: Lenders) -> None:
     lenders.node.start_pod("d")
     lenders.node.plan(b=1000, c=500, d=1000)
@@ -444,3 +459,30 @@ def test_a_guest_that_cannot_leave_weighs_nothing_though_it_sleeps_and_lends(
         node.step()
         assert lenders.weight("b") <= 2
     assert set(lenders.guests()) == {"b", "c"}
+
+
+@pytest.mark.parametrize("limits", [{}, {"b": 2}], ids=["busy", "measured"])
+def test_who_cannot_be_weighed_as_a_guest_keeps_to_its_own_cpus(
+    lenders: Lenders, limits: dict[str, int]
+) -> None:
+    """Also if others have put it on all CPUs meanwhile."""
+    kernel, node = lenders.kernel, lenders.node
+    lenders.use(a=0.5, b=1.0)
+    lenders.step()
+    lenders.step()
+    own = node.everybody()
+    lenders.use(b=1.0)
+    weight = CgroupFile("cpu", node.pod("b"), WEIGHT_FILES[kernel.version])
+    kernel.fail(weight, errno.EBUSY, times=1000)
+    for number in range(40):
+        if number == 20:
+            kernel.set_by_others(CgroupFile("cpuset", node.container("b"), "cpuset.cpus"), "0-2")
+        status = node.step(1.0, undisturbed=False, **limits)
+        assert node.everybody() == own or number == 20
+        assert lenders.node.container("b") not in status.repaired or number == 20
+        assert node.pod("a") not in status.repaired
+    kernel.heal()
+    for _ in range(400):
+        node.step(1.0, undisturbed=False, **limits)
+    assert set(lenders.guests()) == {"b"}
+    assert lenders.weight("b") <= 2
