@@ -116,6 +116,23 @@ class NodeTopology(Status):
     layout: list[CorePlace] = at_most(MOST_CORES)
 
 
+class NodeKernel(Status):
+    """The kernel of the node.
+
+    Attributes:
+        release: Release of the kernel, such as ``6.12.57``.
+        cgroup_mode: How it counts the weight of a pod that runs on several CPUs, as in
+            ``/sys/kernel/debug/sched/cgroup_mode``: ``smp`` (once, as all kernels before 7.0 do),
+            ``concur`` (once for each thread that runs at the same time) or another mode.
+        assumed: Whether ``cgroupMode`` is the default of the release, because the agent cannot read
+            what is set.
+    """
+
+    release: str
+    cgroup_mode: str
+    assumed: bool = False
+
+
 class PlannedWrite(Status):
     """A write that the agent would make in mode ``enforce``.
 
@@ -196,6 +213,7 @@ class NodeAllocationStatus(Status):
         enforced_epoch: Number of the last plan that was fully enforced.
         mode: Mode of the plan.
         topology: Processors and memory of the node.
+        kernel: Kernel of the node; absent if the agent cannot read its release.
         shared_cpus: CPUs that pods without exclusive cores share.
         pods: State of each grant.
         would_write: Writes that mode ``enforce`` would make, reported in mode ``observe``.
@@ -208,6 +226,7 @@ class NodeAllocationStatus(Status):
     enforced_epoch: Epoch | None = None
     mode: Literal["enforce", "observe"] = "observe"
     topology: NodeTopology | None = None
+    kernel: NodeKernel | None = None
     shared_cpus: str = ""
     pods: list[GrantStatus] = at_most(MOST_GRANTS)
     would_write: list[PlannedWrite] = Field(default_factory=list)

@@ -162,6 +162,7 @@ class Agent:
             delay=delay,
             profiling=self._measurement(),
             counters=self.node.counters.readings,
+            kernel=self.node.kernel(),
         )
         for listener in self.listeners:
             listener.notify(report)

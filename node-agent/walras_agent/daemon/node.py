@@ -13,6 +13,7 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.inotify import WatchedPods
 from walras_agent.daemon.report import topology_of
 from walras_agent.enforce import CpuEnforcer
+from walras_agent.kernel import read_kernel
 from walras_agent.kubelet import Kubelet
 from walras_agent.kubepods import Layout
 from walras_agent.memory.enforce import MemoryEnforcer
@@ -31,6 +32,7 @@ from walras_agent.tree import CgroupTree, TreeError
 if TYPE_CHECKING:
     from walras_agent.daemon.inotify import ChangeWaiter
     from walras_agent.journal import Journal
+    from walras_agent.kernel import Kernel
     from walras_agent.kubepods import Driver
     from walras_api.node_allocation_status import NodeTopology
 
@@ -154,6 +156,10 @@ class NodeComponents:
     def topology(self) -> NodeTopology:
         """Return the CPUs that pods may have now, and the memory of the node."""
         return topology_of(self.cpus(), self.kubelet.reserved(), psutil.virtual_memory().total)
+
+    def kernel(self) -> Kernel | None:
+        """Return the kernel of the node, whose mode an administrator may change at any time."""
+        return read_kernel(self.cpus.root)
 
 
 def _allowed(tree: CgroupTree, layout: Layout) -> CpuSet:

@@ -14,6 +14,7 @@ from walras_api.node_allocation_status import (
     GrantStatus,
     NodeAllocationCondition,
     NodeAllocationStatus,
+    NodeKernel,
     NodeTopology,
     PlannedWrite,
     ProfilingStatus,
@@ -24,6 +25,7 @@ from walras_api.status import decimals
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from walras_agent.kernel import Kernel
     from walras_agent.profiling.request import MeasurementReport
     from walras_agent.profiling.watched_counters import CounterValue
     from walras_agent.status import NodeStatus, PodStatus
@@ -52,6 +54,7 @@ class ReconcileReport:
             one that first found it enforced.
         profiling: Last measurement; None before the first.
         counters: Last readings of progress counters, by UID of the pod.
+        kernel: Kernel of the node; None if unknown.
     """
 
     node: NodeStatus
@@ -62,6 +65,7 @@ class ReconcileReport:
     delay: float | None = None
     profiling: ProfilingStatus | None = None
     counters: Mapping[str, CounterValue] = field(default_factory=dict)
+    kernel: Kernel | None = None
 
 
 def status_of(
@@ -80,6 +84,7 @@ def status_of(
         enforced_epoch=report.enforced,
         mode=node.mode,
         topology=report.topology,
+        kernel=_kernel(report.kernel),
         shared_cpus=str(node.shared),
         pods=[_holding(pod) for pod in node.pods],
         would_write=[
@@ -88,6 +93,14 @@ def status_of(
         profiling=report.profiling,
         counters=[_reading(pod, each) for pod, each in sorted(report.counters.items())],
         conditions=_conditions(report, before, now),
+    )
+
+
+def _kernel(kernel: Kernel | None) -> NodeKernel | None:
+    if kernel is None:
+        return None
+    return NodeKernel(
+        release=kernel.release, cgroup_mode=kernel.cgroup_mode, assumed=kernel.assumed
     )
 
 

@@ -11,6 +11,7 @@ from walras_view.documents import Shown
 from walras_view.explain.faults import Fault
 from walras_view.figures import cores_of_cpu, number, used_by_pod
 from walras_view.rows.nodes import NodeRow, node_rows
+from walras_view.sentences.node import weights_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -198,6 +199,10 @@ def _faults(facts: Facts, row: NodeRow) -> Iterator[Fault]:
     allocation = facts.allocations.get(row.name)
     if row.agent in {"Closed", "Silent"}:
         yield Fault(f"Node {row.name}", "Ready", row.agent, row.message)
-    for each in () if allocation is None else allocation.status.conditions:
+    if allocation is None:
+        return
+    for each in allocation.status.conditions:
         if each.status == "False":
             yield Fault(f"NodeAllocation {row.name}", each.type, each.reason, each.message)
+    if unlike := weights_sentence(allocation.status.kernel):
+        yield Fault(f"Node {row.name}", "Weights", "ByThreads", unlike)

@@ -9,9 +9,13 @@ from walras.market.admission import AccessPolicy
 from walras_api.assembly import entitlement_of
 from walras_api.contract import ENTITLEMENT_LABEL, MARKET_NAME
 from walras_api.market import CoresPolicy
+from walras_api.node_allocation_status import NodeAllocationStatus
 from walras_api.parse import ResourceError, parse_object
 from walras_api.supply import reported_processors
 from walras_cli.cluster.check.seen import AGENTS, operator_namespace_in
+from walras_view.facts import ApiObject
+from walras_view.sentences.node import weights_sentence
+from walras_view.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +45,10 @@ def findings(seen: Seen) -> Iterator[Finding]:
     """Yield all that works against the market, errors first (pure)."""
     problems = [
         finding
-        for check_of in (_agents, _nodes, _namespaces, _autoscalers, _recommenders, _requests)
+        for check_of in (
+            *(_agents, _nodes, _kernels, _namespaces),
+            *(_autoscalers, _recommenders, _requests),
+        )
         for finding in check_of(seen)
     ]
     yield from sorted(problems, key=lambda each: (each.level, each.object, each.message))
@@ -85,6 +92,18 @@ def _nodes(seen: Seen) -> Iterator[Finding]:
             }:
                 name = each["metadata"]["name"]
                 yield Finding("error", f"NodeAllocation {name}", str(condition.get("message")))
+
+
+def _kernels(seen: Seen) -> Iterator[Finding]:
+    """Yield nodes whose kernel divides shared CPUs otherwise than by weights, those alike once."""
+    alike: dict[str, list[str]] = {}
+    for each in seen.allocations:
+        node = ApiObject.read(each, NodeAllocationStatus)
+        if unlike := weights_sentence(node.status.kernel):
+            alike.setdefault(unlike, []).append(node.name)
+    for message, nodes in alike.items():
+        plural = "s" if len(nodes) > 1 else ""
+        yield Finding("warning", f"Node{plural} {listed(nodes)}", message)
 
 
 def _namespaces(seen: Seen) -> Iterator[Finding]:
