@@ -3,8 +3,8 @@
     python tools/verify.py [--gate] [STAGE ...]      (make verify STAGES="node guests")
 
 Each stage but ``properties`` is a pytest marker (tests/conftest.py). A stage whose prerequisites
-are missing is skipped, with the reason. The tools that start clusters and machines are expected in
-the folder WALRAS_TOOLS, by default ../shared/tools; CONTRIBUTING.md describes them. The table is
+are missing is skipped, with the reason. The tools that start clusters and machines are in
+tools/kubernetes and tools/machines; KUBE_VERSION chooses the version of Kubernetes. The table is
 also written to build/verify/report.md, next to the log of each stage (STAGE.log) and the logs of
 the servers that it started (STAGE.servers).
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 ROOT = Path(__file__).parents[1]
-TOOLS = Path(os.environ.get("WALRAS_TOOLS") or ROOT.parent / "shared" / "tools")
+MACHINES = ROOT / "tools" / "machines"
 REPORT = ROOT / "build" / "verify"
 SERVERS = REPORT / f"servers.{os.getpid()}"
 """Logs of the API servers of this run: stages of two runs may go on at the same time."""
@@ -81,17 +81,19 @@ class StageResult:
 
 
 def tool(name: str) -> str:
-    """Return the path of a tool.
+    """Return the path of a tool in tools/machines, which installs what it needs.
 
     Raises:
-        UnmetError: The tool is missing, or this user is not root.
+        UnmetError: This is no Debian, or this user is not root.
     """
-    path = TOOLS / name
-    if not os.access(path, os.X_OK):
-        raise UnmetError(f"no {name} in {TOOLS}; see CONTRIBUTING.md for WALRAS_TOOLS")
-    if os.geteuid():
-        raise UnmetError(f"{name} needs root")
-    return str(path)
+    if not can_install():
+        raise UnmetError(f"tools/machines/{name} needs root on Debian")
+    return str(MACHINES / name)
+
+
+def can_install() -> bool:
+    """Return whether this user may install packages of Debian."""
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
 def last_line(*command: str) -> str:
@@ -190,7 +192,7 @@ def docker() -> Iterator[Environment]:
 
 @contextmanager
 def guest() -> Iterator[Environment]:
-    """Provide the tool that runs a command in an emulated machine; it installs what it needs."""
+    """Provide the tool that runs a command in an emulated machine; it makes kernels when needed."""
     machine = os.environ.get("WALRAS_GUEST") or tool("guest")
     quiet(machine, "--smp", "sockets=1,cores=1,threads=1", "--", "true")
     yield {"WALRAS_GUEST": machine}
@@ -288,10 +290,13 @@ def images() -> None:
 
 
 def base_image() -> tuple[str, Environment]:
-    """Return the image of the tool ``base-image``, and variables for builds on it; else nothing."""
-    if not os.access(TOOLS / "base-image", os.X_OK):
+    """Return the image of the tool ``base-image``, and variables for builds on it.
+
+    Where it cannot be made, nothing: images are built on one from a registry then.
+    """
+    if not can_install():
         return "", {}
-    quiet(tool("base-image"))
+    quiet(tool("base-image"), "make")
     # Build on a machine that is itself a container.
     return "localhost/python-base:local", {
         "BUILDAH_ISOLATION": "chroot",

@@ -41,7 +41,7 @@ ON_TWO_CPUS = (
     f"test_memory_kernel.py profiling/test_progress_kernel.py "
     f"--deselect test_placement.py::{OF_ANY_KERNEL}"
 )
-TWO_NODES = "guest_machine.py guest_memory_nodes.py"
+TWO_NODES = "guest_machine.py guest_memory_nodes.py guest_kernel.py"
 ENFORCE = "test_enforce_kernel.py"
 LOCAL_HOLD = "test_local_hold.py"
 TWO_SOCKETS = "sockets=2,cores=12,threads=2"
@@ -62,18 +62,27 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+MACHINES = {
+    "two sockets of 12 cores": (TWO_NODES, TWO_SOCKETS),
+    "four cores with SMT": (ENFORCE, FOUR_CORES),
+    "jobs of a run": (LOCAL_HOLD, TWO_CORES),
+    "two CPUs": (ON_TWO_CPUS, SMALL),
+}
+"""Modules of tests, and the CPUs that they need."""
+
+
 @pytest.mark.parametrize(
-    ("modules", "cpus", "version"),
+    ("machine", "kernel", "version"),
     [
-        pytest.param(TWO_NODES, TWO_SOCKETS, "v2", id="two sockets of 12 cores, v2", marks=gate),
-        pytest.param(TWO_NODES, TWO_SOCKETS, "v1", id="two sockets of 12 cores, v1"),
-        pytest.param(ENFORCE, FOUR_CORES, "v2", id="four cores with SMT, v2", marks=gate),
-        pytest.param(ENFORCE, FOUR_CORES, "v1", id="four cores with SMT, v1"),
-        pytest.param(LOCAL_HOLD, TWO_CORES, "v2", id="jobs of a run, v2", marks=gate),
-        pytest.param(ON_TWO_CPUS, SMALL, "v2", id="two CPUs, v2", marks=gate),
+        *(pytest.param(each, "6.12", "v2", marks=gate) for each in MACHINES),
+        *((each, kernel, "v2") for each in MACHINES for kernel in ("6.1", "newest")),
+        *((each, "6.1", "v1") for each in ("two sockets of 12 cores", "four cores with SMT")),
     ],
 )
-def test_all_tests_pass_inside_the_guest(site: Path, modules: str, cpus: str, version: str) -> None:
+def test_all_tests_pass_inside_the_guest(
+    site: Path, machine: str, kernel: str, version: str
+) -> None:
+    modules, cpus = MACHINES[machine]
     inside = run_inside(
         f"{FEW_PLANS} PYTHONPATH={':'.join(map(str, [*PACKAGES, SUPPORT, site]))} "
         f"WALRAS_CGROUP={version} "
@@ -81,6 +90,7 @@ def test_all_tests_pass_inside_the_guest(site: Path, modules: str, cpus: str, ve
         f"{modules}",
         [HERE, SUPPORT, *PACKAGES, site],
         smp=cpus,
+        kernel=kernel,
         cgroup=version,
     )
     assert inside.status == 0, inside.output

@@ -76,6 +76,12 @@ def test_a_good_cluster_has_no_findings() -> None:
     assert "no problems found" in str(line)
 
 
+def on_kernel(node: str, mode: str, *, assumed: bool = False) -> Document:
+    """Return what the agent of a node reports of its kernel."""
+    kernel = {"release": "7.3.4", "cgroupMode": mode, "assumed": assumed}
+    return document("NodeAllocation", node, status={"kernel": kernel})
+
+
 CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "the agents' namespace is not privileged": (
         {"namespaces": [namespace("walras-system", **{ENFORCE: "baseline"})]},
@@ -109,6 +115,24 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "error",
         "NodeAllocation n1",
         "the static policy",
+    ),
+    "a kernel counts weights by threads": (
+        {"allocations": [on_kernel("n1", "concur"), on_kernel("n2", "smp")]},
+        "warning",
+        "Node n1",
+        "echo smp > /sys/kernel/debug/sched/cgroup_mode",
+    ),
+    "kernels have another mode": (
+        {"allocations": [on_kernel("n1", "tasks"), on_kernel("n2", "tasks")]},
+        "warning",
+        "Nodes n1, n2",
+        "7.3.4 counts a pod's weight by what its threads do (cgroup_mode tasks)",
+    ),
+    "an agent cannot see how its kernel counts weights": (
+        {"allocations": [on_kernel("n1", "concur", assumed=True)]},
+        "warning",
+        "Node n1",
+        "(cgroup_mode concur, by default: the agent cannot read what is set)",
     ),
     "an agent refuses to write": (
         {

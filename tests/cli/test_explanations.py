@@ -15,6 +15,7 @@ from examples import examples
 from seen import decided, seen
 from walras_api.contract import COLOCATION_GATE
 from walras_api.market_job_status import MarketJobStatus, PodColocation
+from walras_api.node_allocation_status import NodeAllocationStatus
 from walras_cli.cluster.explain.render import render_job, render_user
 from walras_cli.cluster.report.owed import owed_of
 from walras_view.explain.job import explain_job
@@ -291,6 +292,20 @@ def test_a_node_without_an_agent_says_so() -> None:
     found = explain_node(seen(decided(market(), node(), agents=set())), "n1", [])
     assert found.node.agent == "Silent"
     assert "walras-agent-n1" in found.faults[0].message
+
+
+@pytest.mark.parametrize(("mode", "problems"), [("concur", ["Weights"]), ("smp", [])])
+def test_a_node_whose_kernel_counts_weights_by_threads_says_so(
+    mode: str, problems: list[str]
+) -> None:
+    facts = seen(enforced(decided(market(), node())))
+    reported = facts.allocations["n1"]
+    kernel = {"release": "7.3.4", "cgroupMode": mode}
+    status = NodeAllocationStatus.read(reported.status.document() | {"kernel": kernel})
+    found = explain_node(
+        replace(facts, allocations={"n1": replace(reported, status=status)}), "n1", []
+    )
+    assert [each.condition for each in found.faults] == problems
 
 
 def test_who_a_pod_was_placed_beside_and_whom_it_would_rather_share_with_is_told() -> None:

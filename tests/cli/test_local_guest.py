@@ -139,21 +139,22 @@ else:
         return folder
 
     @pytest.mark.parametrize(
-        ("cpus", "siblings", "version"),
+        ("cpus", "siblings", "kernel", "version"),
         [
-            ("sockets=1,cores=1,threads=1", 1, "v2"),
-            ("sockets=1,cores=8,threads=1", 1, "v1"),
-            ("sockets=2,cores=16,threads=2", 2, "v2"),
+            ("sockets=1,cores=1,threads=1", 1, "6.12", "v2"),
+            ("sockets=1,cores=8,threads=1", 1, "6.1", "v1"),
+            ("sockets=2,cores=16,threads=2", 2, "6.12", "v2"),
         ],
         ids=["one CPU", "8 CPUs and a part of them", "64 CPUs, two sockets with SMT"],
     )
     def test_every_job_runs_on_what_its_user_bought(
-        site: Path, cpus: str, siblings: int, version: str
+        site: Path, cpus: str, siblings: int, kernel: str, version: str
     ) -> None:
         inside = run_inside(
             f"PYTHONPATH={site} OPENBLAS_NUM_THREADS=1 python3 -B {Path(__file__).name} {siblings}",
             [Path(__file__).parent, site],
             smp=cpus,
+            kernel=kernel,
             cgroup=version,
         )
         assert inside.status == 0, inside.output

@@ -41,9 +41,11 @@ class Inside(NamedTuple):
     output: str
 
 
-def run_inside(command: str, folders: Iterable[Path], *, smp: str, cgroup: str) -> Inside:
+def run_inside(
+    command: str, folders: Iterable[Path], *, smp: str, kernel: str, cgroup: str
+) -> Inside:
     """Run a shell command in the first of the folders, which a guest has at the same paths."""
-    options = ["--smp", smp, "--cgroup", cgroup, "--timeout", str(SECONDS)]
+    options = ["--smp", smp, "--kernel", kernel, "--cgroup", cgroup, "--timeout", str(SECONDS)]
     options += [option for folder in folders for option in ("--dir", str(folder))]
     script = f'echo begun:; {command}; s=$?; echo "verdict:$s:"; sleep 2; exit $s'
     for _ in range(BOOTS):

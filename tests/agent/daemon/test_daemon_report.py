@@ -19,6 +19,7 @@ from walras_agent.daemon.report import (
     status_of,
     topology_of,
 )
+from walras_agent.kernel import Kernel
 from walras_agent.profiling.request import MeasurementReport, ProgressSample
 from walras_agent.round_log import GroupFailure
 from walras_agent.status import NodeStatus, PodStatus
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 NOW = "2026-01-01T00:00:00Z"
 TOPOLOGY = machine(nodes=2, cores=2, threads=2)
+KERNEL = Kernel("7.3.4", "concur", assumed=True)
 HELD = PodStatus(
     "u1",
     "vision/train",
@@ -50,7 +52,9 @@ ABSENT = PodStatus("u4", "vision/gone", None, None, "Absent", "no container")
 def report(*pods: PodStatus, **more: Any) -> ReconcileReport:
     problems = more.pop("problems", ())
     node = NodeStatus(**{"epoch": 3, "mode": "enforce", "pods": pods, **more})
-    return ReconcileReport(node, 0.01, topology_of(TOPOLOGY, CpuSet([0]), 8 << 30), problems)
+    return ReconcileReport(
+        node, 0.01, topology_of(TOPOLOGY, CpuSet([0]), 8 << 30), problems, kernel=KERNEL
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,6 +153,7 @@ def test_document() -> None:
         "reserved": "0",
         "memory": str(8 << 30),
     }
+    assert document["kernel"] == {"release": "7.3.4", "cgroupMode": "concur", "assumed": True}
     assert document["sharedCpus"] == "1-2"
     assert NodeAllocationStatus.model_validate_json(json.dumps(document)) is not None
 

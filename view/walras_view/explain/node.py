@@ -11,7 +11,7 @@ from walras_view.documents import Shown
 from walras_view.explain.faults import Fault
 from walras_view.figures import cores_of_cpu, number, used_by_pod
 from walras_view.rows.nodes import NodeRow, node_rows
-from walras_view.sentences.node import weights_sentence
+from walras_view.weights import weights_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,7 +8,6 @@ from walras_view.notes import EPOCHS
 from walras_view.text import cores, memory
 
 if TYPE_CHECKING:
-    from walras_api.node_allocation_status import NodeKernel
     from walras_view.explain.node import Supply
     from walras_view.rows.nodes import NodeRow
 
@@ -40,26 +39,4 @@ def supply_sentence(supply: Supply) -> str:
     return (
         f"{cores(supply.cpus)} CPUs{least} for pods, less {supply.reserved} that the Market "
         f"reserves and {left} for pods outside the market"
-    )
-
-
-CGROUP_MODE = "/sys/kernel/debug/sched/cgroup_mode"
-ONCE = "smp"
-"""Mode in which a kernel counts a pod's weight once, whatever its threads do."""
-
-COUNTS = {"concur": "once for each of its threads that runs at the same time"}
-"""How often a kernel counts a pod's weight, by other modes that are known."""
-
-
-def weights_sentence(kernel: NodeKernel | None) -> str | None:
-    """Return what is wrong with how a node's kernel divides shared CPUs; None if nothing is."""
-    if kernel is None or kernel.cgroup_mode == ONCE:
-        return None
-    counts = COUNTS.get(kernel.cgroup_mode, "by what its threads do")
-    seen = ", by default: the agent cannot read what is set" if kernel.assumed else ""
-    return (
-        f"its kernel {kernel.release} counts a pod's weight {counts} (cgroup_mode "
-        f"{kernel.cgroup_mode}{seen}), so on CPUs that pods share those with many busy threads "
-        f"have more than they bought or requested, and others less; CPUs of a pod's own are not "
-        f"affected; on the node, as root: echo {ONCE} > {CGROUP_MODE} (again after each reboot)"
     )

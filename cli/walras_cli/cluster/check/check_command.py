@@ -31,10 +31,11 @@ ERRORS_FOUND = 3
 def check(*, target: Target, form: Form) -> None:
     """Find objects in the cluster that work against the market, and say what to do about each.
 
-    Finds a Pod Security level that admits no agents, nodes whose agent cannot enforce grants,
-    namespaces that name an Entitlement which does not admit them, autoscalers of workloads in the
-    market that act on what the market changes, and pods that hold less than they request. The
-    command checks all nodes and agents, and the other objects of one namespace or, with -A, of all.
+    Finds a Pod Security level that admits no agents, nodes whose agent cannot enforce grants or
+    whose kernel counts weights by threads, namespaces that name an Entitlement which does not admit
+    them, autoscalers of workloads in the market that act on what the market changes, and pods that
+    hold less than they request. The command checks all nodes and agents, and the other objects of
+    one namespace or, with -A, of all.
 
     \b
     Examples:

@@ -14,8 +14,8 @@ from walras_api.parse import ResourceError, parse_object
 from walras_api.supply import reported_processors
 from walras_cli.cluster.check.seen import AGENTS, operator_namespace_in
 from walras_view.facts import ApiObject
-from walras_view.sentences.node import weights_sentence
 from walras_view.text import listed
+from walras_view.weights import weights_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
