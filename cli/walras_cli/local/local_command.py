@@ -15,6 +15,7 @@ import click
 
 from walras_cli.options import Form, output_option
 from walras_service.failures import BadInput, Failure, Interrupted
+from walras_service.signals import handling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -184,12 +185,8 @@ def _termination_as_interrupt() -> Iterator[None]:
 
     ends = (signal.SIGTERM, signal.SIGHUP)
     heard = [number for number in ends if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, interrupt) for number in heard}
-    try:
+    with handling(interrupt, *heard):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _program() -> str:

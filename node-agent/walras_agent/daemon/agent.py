@@ -28,6 +28,7 @@ from walras_agent.daemon.state import StateError
 from walras_agent.journal import JournalError
 from walras_agent.node_plan import NodePlan
 from walras_agent.status import NodeStatus
+from walras_service.signals import handling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -274,13 +275,8 @@ def stop_on_signals(agent: Agent) -> Iterator[None]:
     # The kernel may choose any thread for a signal. Python's handlers run in the main thread only,
     # which would wait on.
     descriptor = signal.set_wakeup_fd(agent.waiter.waker, warn_on_full_buffer=False)
-    before = {
-        number: signal.signal(number, lambda *_: agent.stop())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
     try:
-        yield
+        with handling(lambda *_: agent.stop(), signal.SIGTERM, signal.SIGINT):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
         signal.set_wakeup_fd(descriptor)

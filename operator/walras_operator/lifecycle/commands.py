@@ -17,6 +17,7 @@ import click
 from walras_api.contract import OPERATOR
 from walras_service.failures import BadInput, Failure
 from walras_service.options import kubeconfig_option, namespace_option
+from walras_service.signals import handling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -151,8 +152,7 @@ def release(
             f"--timeout {timeout:g} is too short; it must be more than "
             f"{release_after + SETTLING:g}, which is --release-after plus {SETTLING:g} seconds"
         )
-    signal.signal(signal.SIGTERM, _exit_on_signal)
-    with _errors_explained():
+    with handling(_exit_on_signal, signal.SIGTERM), _errors_explained():
         api = _api(kubeconfig, THREADS)
         identity = f"release_{socket.gethostname()}_{uuid.uuid4()}"
         takeover = LeaseTakeover(LeaseObject(api, namespace, lease_name), identity)
