@@ -111,5 +111,5 @@ def run(
         operator = Operator(options, decide)
     except ApiError as error:
         raise BadInput(str(error)) from error
-    operator.listen()
-    operator.run()
+    with operator.listening():
+        operator.run()

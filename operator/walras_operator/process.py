@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ from walras_service.authorization import AccessReview
 from walras_service.probes import serve, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from walras_operator.decide.world import Decision, World
@@ -164,13 +165,15 @@ class Operator:
             ahead=ahead,
         )
 
-    def listen(self) -> None:
-        """Start the HTTP server.
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Serve HTTP until the block is left.
 
         Raises:
             BadInput: It cannot listen at the address, or the certificate cannot be used.
         """
         if self._options.listen is None:
+            yield
             return
         pages = {
             "/healthz": lambda: verdict(liveness_problems(self._health())),
@@ -179,13 +182,14 @@ class Operator:
         review = None
         if self._options.authorize:
             review = AccessReview(Api(settings(self._options.kubeconfig), OPERATOR))
-        serve(
+        with serve(
             self._options.listen,
             pages,
             self.metrics.registry,
             tls_folder=self._options.tls_folder,
             review=review,
-        )
+        ):
+            yield
 
     def run(self) -> None:
         """Run until SIGTERM or Ctrl-C; then end decisions first, and release the Lease."""

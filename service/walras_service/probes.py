@@ -13,7 +13,7 @@ import ssl
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
@@ -27,7 +27,7 @@ from walras_service.failures import BadInput
 from walras_service.listening import listening_socket, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from socket import socket
 
@@ -69,6 +69,7 @@ def verdict(problems: Sequence[str], well: str = "ok") -> Answer:
     return Answer(code, "".join(f"{line}\n" for line in problems or [well]))
 
 
+@contextmanager
 def serve(
     address: tuple[str, int],
     pages: Mapping[str, Callable[[], Answer]],
@@ -77,8 +78,8 @@ def serve(
     tls_folder: Path | None = None,
     review: Callable[[str, str], HTTPStatus] | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> None:
-    """Start the server in threads of its own; it runs until the process ends.
+) -> Iterator[None]:
+    """Serve in threads until the block is left.
 
     Args:
         address: Address and port to listen on, by IPv4 or IPv6; ``::`` for all addresses of both,
@@ -101,11 +102,18 @@ def serve(
         raise BadInput(
             f"{written(*address)}: {error.strerror}; choose another address with --listen"
         ) from error
-    threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
+    thread = threading.Thread(target=server.serve_forever, name="http", daemon=True)
+    thread.start()
     host, port = server.server_address[:2]
     scheme = "http" if certificate is None else "https"
     where = written(str(host), port)
     _log.info("listening on %s://%s", scheme, where, extra={"event": "listening"})
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 class _Server(ThreadingHTTPServer):

@@ -33,10 +33,12 @@ from walras_service.listening import listening_socket
 from walras_service.probes import LARGEST_HEAD, MOST_CONNECTIONS, serve, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from http.server import BaseHTTPRequestHandler
 
     from prometheus_client.metrics_core import Metric
+
+    Begin = Callable[..., str]
 
 pytestmark = pytest.mark.system
 
@@ -57,15 +59,25 @@ def get(url: str, certificate: Path | None = None, bearer: str = "") -> tuple[in
             return error.code, error.read().decode()
 
 
-def test_probes_say_what_is_wrong_and_metrics_are_there(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.fixture
+def begin(caplog: pytest.LogCaptureFixture) -> Iterator[Begin]:
+    """Begin to serve, and return the URL; servers end with the test."""
     caplog.set_level(logging.INFO)
+    with ExitStack() as served:
+
+        def begin(*arguments: Any, **options: Any) -> str:
+            served.enter_context(serve(*arguments, **options))
+            return caplog.messages[-1].removeprefix("listening on ")
+
+        yield begin
+
+
+def test_probes_say_what_is_wrong_and_metrics_are_there(begin: Begin) -> None:
     problems: list[str] = []
     registry = CollectorRegistry()
     Gauge("walras_answer", "Of everything.", registry=registry).set(42)
     pages = {"/healthz": lambda: verdict(problems), "/readyz": lambda: verdict([], "epoch 7")}
-    serve(("127.0.0.1", 0), pages, registry)
-    (told,) = caplog.messages
-    url = told.removeprefix("listening on ")
+    url = begin(("127.0.0.1", 0), pages, registry)
     assert get(f"{url}/healthz?verbose") == (200, "ok\n")
     assert get(f"{url}/readyz") == (200, "epoch 7\n")
     problems += ["a thread is stuck", "so is another"]
@@ -74,15 +86,13 @@ def test_probes_say_what_is_wrong_and_metrics_are_there(caplog: pytest.LogCaptur
     assert get(f"{url}/nowhere") == (404, "not found; try /metrics /healthz /readyz\n")
 
 
-def test_an_address_that_cannot_be_had_is_bad_input() -> None:
+def test_an_address_that_cannot_be_had_is_bad_input(begin: Begin) -> None:
     with pytest.raises(BadInput, match=r"192\.0\.2\.1:9: .*choose another address with --listen"):
-        serve(("192.0.2.1", 9), {}, CollectorRegistry())
+        begin(("192.0.2.1", 9), {}, CollectorRegistry())
 
 
-def test_connections_that_say_nothing_keep_no_probe_out(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    serve(("127.0.0.1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
-    url = listening(caplog)
+def test_connections_that_say_nothing_keep_no_probe_out(begin: Begin) -> None:
+    url = begin(("127.0.0.1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
     with ExitStack() as stack:
         silent = [stack.enter_context(connected(url)) for _ in range(3 * MOST_CONNECTIONS)]
         assert get(f"{url}/healthz") == (200, "ok\n")
@@ -91,11 +101,9 @@ def test_connections_that_say_nothing_keep_no_probe_out(caplog: pytest.LogCaptur
 
 
 def test_many_connections_of_one_address_end_none_of_another(
-    caplog: pytest.LogCaptureFixture,
+    begin: Begin,
 ) -> None:
-    caplog.set_level(logging.INFO)
-    serve(("127.0.0.1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
-    url = listening(caplog)
+    url = begin(("127.0.0.1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
     with ExitStack() as stack:
         honest = stack.enter_context(connected(url, "127.0.0.2"))
         many = [stack.enter_context(connected(url)) for _ in range(3 * MOST_CONNECTIONS)]
@@ -106,10 +114,9 @@ def test_many_connections_of_one_address_end_none_of_another(
 
 
 @pytest.mark.parametrize("ended", [b"\r\n\r\n", b"\n\n"])
-def test_of_a_request_only_little_is_read(ended: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    serve(("127.0.0.1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
-    url, line = listening(caplog), b"GET /healthz HTTP/1.1\r\nAuthorization: Bearer "
+def test_of_a_request_only_little_is_read(ended: bytes, begin: Begin) -> None:
+    url = begin(("127.0.0.1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
+    line = b"GET /healthz HTTP/1.1\r\nAuthorization: Bearer "
     with connected(url) as client:
         client.sendall(line + b"x" * (LARGEST_HEAD - len(line) - len(ended)) + ended)
         assert answered(client).startswith(b"HTTP/1.0 200 OK\r\n")
@@ -118,13 +125,10 @@ def test_of_a_request_only_little_is_read(ended: bytes, caplog: pytest.LogCaptur
         assert answered(client).startswith(b"HTTP/1.0 431 Request Header Fields Too Large\r\n")
 
 
-def test_a_request_that_drips_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_request_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     monkeypatch.setattr(probes, "TIMEOUT", 0.1)
-    caplog.set_level(logging.INFO)
-    serve(("127.0.0.1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
-    with connected(listening(caplog)) as client:
+    url = begin(("127.0.0.1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
+    with connected(url) as client:
         client.settimeout(0.02)
         for _ in range(500):
             with suppress(TimeoutError):
@@ -157,13 +161,11 @@ class _Counted(Collector):
 
 
 def test_metrics_are_made_once_a_second_however_many_read_them(
-    caplog: pytest.LogCaptureFixture,
+    begin: Begin,
 ) -> None:
-    caplog.set_level(logging.INFO)
     registry, made, now = CollectorRegistry(), _Counted(), [100.0]
     registry.register(made)
-    serve(("127.0.0.1", 0), {}, registry, clock=lambda: now[0])
-    url, before = listening(caplog), made.made
+    url, before = begin(("127.0.0.1", 0), {}, registry, clock=lambda: now[0]), made.made
     with ThreadPoolExecutor(8) as readers:
         texts = set(readers.map(get, [f"{url}/metrics"] * 32))
     assert len(texts) == 1
@@ -174,14 +176,12 @@ def test_metrics_are_made_once_a_second_however_many_read_them(
 
 
 @pytest.mark.parametrize("certificate", ["", "first"], ids=["http", "https"])
-def test_all_addresses_are_those_of_both_families(
-    certificate: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
+def test_all_addresses_are_those_of_both_families(certificate: str, begin: Begin) -> None:
     folder = CERTIFICATES / certificate if certificate else None
     pages = {"/healthz": lambda: verdict([])}
-    serve(("::", 0), pages, CollectorRegistry(), tls_folder=folder)
-    scheme, _, rest = listening(caplog).partition("://")
+    scheme, _, rest = begin(("::", 0), pages, CollectorRegistry(), tls_folder=folder).partition(
+        "://"
+    )
     trusted = ssl.create_default_context() if folder else None
     if trusted is not None and folder is not None:
         trusted.load_verify_locations(folder / "tls.crt")
@@ -203,12 +203,10 @@ def has_ipv6() -> bool:
     return True
 
 
-def test_an_address_of_one_family_is_not_one_of_the_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_address_of_one_family_is_not_one_of_the_other(begin: Begin) -> None:
     if not has_ipv6():
         pytest.skip("this machine has no IPv6")
-    caplog.set_level(logging.INFO)
-    serve(("::1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
-    url = listening(caplog)
+    url = begin(("::1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
     assert url.startswith("http://[::1]:")
     assert get(f"{url}/healthz") == (200, "ok\n")
     with pytest.raises(urllib.error.URLError):
@@ -217,9 +215,8 @@ def test_an_address_of_one_family_is_not_one_of_the_other(caplog: pytest.LogCapt
 
 @pytest.mark.parametrize("code", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, None])
 def test_without_ipv6_all_addresses_are_those_of_ipv4(
-    code: int | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    code: int | None, monkeypatch: pytest.MonkeyPatch, begin: Begin
 ) -> None:
-    caplog.set_level(logging.INFO)
 
     class Ipv4Only(socket.socket):
         def bind(self, address: Any) -> None:
@@ -229,32 +226,23 @@ def test_without_ipv6_all_addresses_are_those_of_ipv4(
 
     monkeypatch.setattr(socket, "socket", Ipv4Only)
     monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: code is not None)
-    serve(("::", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
-    url = listening(caplog)
+    url = begin(("::", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
     assert url.startswith("http://0.0.0.0:")
     assert get(f"{url.replace('0.0.0.0', '127.0.0.1')}/healthz") == (200, "ok\n")  # noqa: S104
 
 
-def test_a_port_that_is_in_use_is_no_lack_of_ipv6() -> None:
+def test_a_port_that_is_in_use_is_no_lack_of_ipv6(begin: Begin) -> None:
     with listening_socket("::", 0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(BadInput, match=rf"^\[::\]:{port}: .*in use"):
-            serve(("::", port), {}, CollectorRegistry())
+            begin(("::", port), {}, CollectorRegistry())
 
 
-def listening(caplog: pytest.LogCaptureFixture) -> str:
-    return caplog.messages[-1].removeprefix("listening on ")
-
-
-def test_a_certificate_is_used_and_renewed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
+def test_a_certificate_is_used_and_renewed(tmp_path: Path, begin: Begin) -> None:
     folder = tmp_path / "tls"
     shutil.copytree(CERTIFICATES / "first", folder)
     pages = {"/healthz": lambda: verdict([])}
-    serve(("127.0.0.1", 0), pages, CollectorRegistry(), tls_folder=folder)
-    url = listening(caplog)
+    url = begin(("127.0.0.1", 0), pages, CollectorRegistry(), tls_folder=folder)
     assert url.startswith("https://")
     host, port = url.removeprefix("https://").split(":")
     with socket.create_connection((host, int(port))):  # and never a word
@@ -268,11 +256,11 @@ def test_a_certificate_is_used_and_renewed(
     assert get(f"{url}/healthz", CERTIFICATES / "renewed" / "tls.crt") == (200, "ok\n")
 
 
-def test_a_certificate_that_cannot_be_used_is_bad_input(tmp_path: Path) -> None:
+def test_a_certificate_that_cannot_be_used_is_bad_input(tmp_path: Path, begin: Begin) -> None:
     with pytest.raises(
         BadInput, match=r"tls\.crt and tls\.key cannot be used .*kubernetes\.io/tls"
     ):
-        serve(("127.0.0.1", 0), {}, CollectorRegistry(), tls_folder=tmp_path)
+        begin(("127.0.0.1", 0), {}, CollectorRegistry(), tls_folder=tmp_path)
 
 
 class Reviewer(ScriptedServer):
@@ -314,17 +302,15 @@ class Reviewer(ScriptedServer):
 
 
 def test_only_those_whom_the_api_server_allows_read_metrics(
-    caplog: pytest.LogCaptureFixture,
+    begin: Begin,
 ) -> None:
-    caplog.set_level(logging.INFO)
     server, now = Reviewer(), [0.0]
     try:
         found = server.settings()
         assert isinstance(found, Configuration)
         review = AccessReview(Api(found, "walras-test"), lambda: now[0])
         pages = {"/healthz": lambda: verdict([]), "/status": lambda: verdict([], "all pods")}
-        serve(("127.0.0.1", 0), pages, CollectorRegistry(), review=review)
-        url = listening(caplog)
+        url = begin(("127.0.0.1", 0), pages, CollectorRegistry(), review=review)
         assert get(f"{url}/healthz") == (200, "ok\n")
         assert server.written == []
         for page in ("/metrics", "/metrics?name[]=up", "/status", "/nowhere"):

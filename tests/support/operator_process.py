@@ -102,8 +102,8 @@ def main(kubeconfig: str, namespace: str, identity: str, port: str) -> None:
         listen=("127.0.0.1", int(port)),
     )
     operator = Operator(options, decide)
-    operator.listen()
-    operator.run()
+    with operator.listening():
+        operator.run()
 
 
 if __name__ == "__main__":

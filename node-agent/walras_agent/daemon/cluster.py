@@ -81,6 +81,7 @@ def cluster(
             node,
             options,
             health,
+            stack,
             receivers=(publisher.write,),
             collectors=(monitor,),
             review=_review(kubeconfig) if authorize else None,

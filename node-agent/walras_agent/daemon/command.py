@@ -96,7 +96,7 @@ def run(
         state = stack.enter_context(open_state(state_folder))
         waiter = stack.enter_context(ChangeWaiter(plan))
         node = NodeComponents.open(paths, state.journal, waiter)
-        listeners = open_listeners(node, options, options.health(), listen=not once)
+        listeners = open_listeners(node, options, options.health(), stack, listen=not once)
         agent = Agent(node, PlanFile(plan), state, waiter, listeners, options.period, options.mode)
         stack.enter_context(stop_on_signals(agent))
         agent.resume()

@@ -19,6 +19,7 @@ from walras_service.probes import serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import ExitStack
     from http import HTTPStatus
     from pathlib import Path
 
@@ -41,6 +42,7 @@ def open_listeners(
     node: NodeComponents,
     options: RunOptions,
     health: Health,
+    stack: ExitStack,
     *,
     listen: bool = True,
     receivers: tuple[StatusReceiver, ...] = (),
@@ -53,6 +55,7 @@ def open_listeners(
         node: Components of the node that the agent reconciles.
         options: Options of the command.
         health: State that probes are answered from.
+        stack: Ends to serve when it is left.
         listen: Whether to serve metrics and probes by HTTP.
         receivers: Further receivers of every status.
         collectors: Further collectors of metrics.
@@ -75,7 +78,9 @@ def open_listeners(
     pages = dict(health.pages)
     if review is None and not _is_loopback(options.listen[0]):
         del pages["/status"]  # it names all pods of the node
-    serve(options.listen, pages, metrics.registry, tls_folder=options.tls_folder, review=review)
+    stack.enter_context(
+        serve(options.listen, pages, metrics.registry, tls_folder=options.tls_folder, review=review)
+    )
     return (*always, metrics)
 
 
