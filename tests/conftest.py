@@ -19,6 +19,7 @@ import urllib3  # noqa: F401 - it binds a socket when it is first imported, to l
 from hypothesis import HealthCheck, settings
 
 from examples import ALL, examples
+from leaves import leaves_nothing  # noqa: F401 - a fixture of all tests
 from walras.numerics.kernel import COMPILED
 
 if TYPE_CHECKING:
@@ -112,6 +113,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         _unit_test_runs = False
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    """Say how to repeat the order of tests if one failed."""
+    seed = config.getoption("randomly_seed", None)
+    if exitstatus and seed is not None:
+        terminalreporter.write_line(f"The order of these tests is that of --randomly-seed={seed}")
 
 
 @pytest.fixture

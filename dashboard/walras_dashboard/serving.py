@@ -11,7 +11,7 @@ import ipaddress
 import socket
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import h11
@@ -23,6 +23,7 @@ from walras_service.listening import listening_socket
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterator
     from pathlib import Path
 
     from fastapi import FastAPI
@@ -87,14 +88,15 @@ class Server(uvicorn.Server):
         return time.monotonic() - self.ticked < STILL_SECONDS
 
 
-def answer_probes(server: Server, on: socket.socket) -> None:
-    """Answer every connection to a socket by whether the server lives, in a thread."""
+@contextmanager
+def probes_answered(server: Server, on: socket.socket) -> Iterator[None]:
+    """Answer every connection to a socket by whether the server lives, until the block is left."""
 
     def answer() -> None:
         while True:
             try:
                 connection, _ = on.accept()
-            except OSError:  # it was closed
+            except OSError:  # it was shut down
                 return
             with connection, suppress(OSError):
                 connection.settimeout(1.0)
@@ -103,7 +105,13 @@ def answer_probes(server: Server, on: socket.socket) -> None:
                 head = f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\nConnection: close"
                 connection.sendall(f"{head}\r\n\r\n{text}".encode())
 
-    threading.Thread(target=answer, name="probes", daemon=True).start()
+    thread = threading.Thread(target=answer, name="probes", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        on.shutdown(socket.SHUT_RDWR)  # closing it would not end the wait for a connection
+        thread.join()
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -148,9 +156,8 @@ def serve(
         probes: Socket of probes, by HTTP; None for none.
     """
     server = server_of(app, certificate, key)
-    if probes is not None:
-        answer_probes(server, probes)
-    server.run(sockets=[on])
+    with nullcontext() if probes is None else probes_answered(server, probes):
+        server.run(sockets=[on])
 
 
 def server_of(app: FastAPI, certificate: Path | None = None, key: Path | None = None) -> Server:

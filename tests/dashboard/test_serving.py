@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from waiting import eventually
 from walras_dashboard import serving
-from walras_dashboard.serving import answer_probes, bound, server_of
+from walras_dashboard.serving import bound, probes_answered, server_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +34,11 @@ def ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Server, int, int]]:
         return "page"
 
     server = server_of(app)
-    with bound("127.0.0.1", 0) as on, bound("127.0.0.1", 0) as probes:
-        answer_probes(server, probes)
+    with (
+        bound("127.0.0.1", 0) as on,
+        bound("127.0.0.1", 0) as probes,
+        probes_answered(server, probes),
+    ):
         thread = threading.Thread(target=server.run, kwargs={"sockets": [on]}, daemon=True)
         thread.start()
         assert eventually(lambda: server.started)

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
     from cluster_tools import Node
 
-pytestmark = pytest.mark.soak
-
 MINUTES = float(os.environ.get("SOAK_MINUTES", "20"))
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(60 * (MINUTES + 60))]
+
 SEED = int(os.environ.get("SOAK_SEED", "1"))
 REPORT = ROOT / "build" / "verify" / "soak.md"
 STATE = Path("/var/lib/walras-soak")

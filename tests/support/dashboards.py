@@ -57,7 +57,8 @@ def served(app: FastAPI) -> Iterator[httpx.Client]:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [on]}, daemon=True)
         thread.start()
         try:
-            with httpx.Client(base_url=url_of(on), timeout=600.0) as client:
+            each_closed = httpx.Limits(max_keepalive_connections=0)
+            with httpx.Client(base_url=url_of(on), timeout=600.0, limits=each_closed) as client:
                 yield client
         finally:
             server.should_exit = True
