@@ -17,7 +17,7 @@ from starlette.requests import Request
 
 from dashboards import decided, served
 from played_api import PlayedApi
-from waiting import eventually
+from waiting import PATIENCE, eventually
 from walras_dashboard.admission import CHECKS
 from walras_dashboard.app import PREFIX, make_app
 from walras_dashboard.in_cluster import (
@@ -358,7 +358,7 @@ def test_whoever_is_known_waits_for_no_check_of_others(by_token: httpx.Client) -
             for number in range(CHECKS)
         ]
         for _ in waiting:
-            assert hung.acquire(timeout=30)
+            assert hung.acquire(timeout=PATIENCE)
         assert by_token.get(OVERVIEW, headers=_as("ada")).status_code == 200
         hang.set()
         assert {each.result().status_code for each in waiting} == {200}

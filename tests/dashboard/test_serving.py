@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fastapi import FastAPI
 
-from waiting import eventually
+from waiting import PATIENCE, eventually
 from walras_dashboard import serving
 from walras_dashboard.serving import bound, probes_answered, server_of
 
@@ -44,11 +44,11 @@ def ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Server, int, int]]:
         assert eventually(lambda: server.started)
         yield server, on.getsockname()[1], probes.getsockname()[1]
         server.should_exit = True
-        thread.join(20)
+        thread.join(PATIENCE)
 
 
 def get(port: int) -> tuple[int, bytes]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE) as answer:
         return answer.status, answer.read()
 
 
@@ -57,7 +57,7 @@ def test_a_connection_without_a_whole_head_is_closed(
     ports: tuple[Server, int, int], sent: bytes
 ) -> None:
     _, port, _ = ports
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as half:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as half:
         half.sendall(sent)
         assert half.recv(100) == b""
     assert get(port) == (200, b'"page"')
@@ -65,7 +65,7 @@ def test_a_connection_without_a_whole_head_is_closed(
 
 def test_half_a_request_after_a_whole_one_is_closed_too(ports: tuple[Server, int, int]) -> None:
     _, port, _ = ports
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as half:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as half:
         half.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         answer = b""
         while not answer.endswith(b'page"'):
@@ -79,7 +79,7 @@ def test_probes_are_answered_beside_half_requests_and_fail_once_the_loop_stands_
 ) -> None:
     server, port, probes = ports
     address = ("127.0.0.1", port)
-    halves = [socket.create_connection(address, timeout=20) for _ in range(100)]
+    halves = [socket.create_connection(address, timeout=PATIENCE) for _ in range(100)]
     assert get(probes) == (200, b"ok\n")
     for each in halves:
         each.close()

@@ -448,10 +448,10 @@ def test_cohorts_that_come_with_a_later_kueue_are_followed_without_a_restart() -
     watches.of("Kueue")
     watches.start()
     try:
-        assert eventually(lambda: stand_in.looks >= 8 and len(stand_in.listed) >= 3, 10)
+        assert eventually(lambda: stand_in.looks >= 8 and len(stand_in.listed) >= 3)
         assert sorted(stand_in.listed) == [*old], "what is followed is left alone"
         stand_in.kinds = (*old, "cohorts")
-        assert eventually(lambda: len(stand_in.listed) >= 7, 10)
+        assert eventually(lambda: len(stand_in.listed) >= 7)
         assert sorted(stand_in.listed[3:]) == sorted(stand_in.kinds)
     finally:
         watches.stop()

@@ -18,7 +18,7 @@ from urllib3 import HTTPResponse
 from urllib3.exceptions import ReadTimeoutError
 
 from played_api import PlayedApi
-from waiting import eventually
+from waiting import PATIENCE, eventually
 from walras_service import reflector
 from walras_service.api import Api
 from walras_service.api_errors import ApiError
@@ -138,8 +138,8 @@ def follow(api: ScriptedApi, kind: Kind = PODS, **options: Any) -> tuple[Known, 
     known = Known()
     made = Reflector(api, "test-reflector", kind, known, **options)
     made.start()
-    assert api.over.wait(20)
-    made.stop(wait=20)
+    assert api.over.wait(PATIENCE)
+    made.stop(wait=PATIENCE)
     return known, made
 
 
@@ -250,8 +250,8 @@ def test_what_appears_during_a_list_is_not_gone() -> None:
     known.heard = create
     made = Reflector(api, "test-reflector", PODS, known)
     made.start()
-    assert api.over.wait(20)
-    made.stop(wait=20)
+    assert api.over.wait(PATIENCE)
+    made.stop(wait=PATIENCE)
     assert known.names == {"a", "own"}
 
 
@@ -320,8 +320,8 @@ def test_a_follower_that_fails_is_told_all_again() -> None:
     api = ScriptedApi(page(stored("a", 3)), added, page(stored("b", 6), version=7), watch())
     made = Reflector(api, "test-reflector", PODS, known)
     made.start()
-    assert api.over.wait(20)
-    made.stop(wait=20)
+    assert api.over.wait(PATIENCE)
+    made.stop(wait=PATIENCE)
     assert known.names == {"b"}
     assert known.problems == ["RuntimeError('a bug')"]
 
@@ -360,9 +360,8 @@ def test_pauses_grow_and_begin_small_again_after_a_success(
     api = ScriptedApi(*[CUT] * 4, page(), watch(bookmark), CUT, watch())
     began = time.monotonic()
     follow(api, longest=0.2)
-    took = time.monotonic() - began
-    # Half of 0.1 + 0.2 + 0.2 + 0.2, and of 0.1, at least; all of it at most.
-    assert 0.4 <= took < 5
+    # Half of 0.1 + 0.2 + 0.2 + 0.2, and of 0.1, at least.
+    assert time.monotonic() - began >= 0.4
 
 
 def test_nobody_is_blind_for_a_day_because_the_api_server_asks_for_it(
@@ -391,8 +390,8 @@ def test_a_follower_that_believes_nothing_any_more_is_told_all_again() -> None:
 
     known.heard = doubt
     made.start()
-    assert api.over.wait(20)
-    made.stop(wait=20)
+    assert api.over.wait(PATIENCE)
+    made.stop(wait=PATIENCE)
     assert known.names == {"b"}
     assert known.problems == []
     assert made.complete
@@ -445,7 +444,7 @@ def test_another_thread_can_make_it_list_again(played: PlayedApi) -> None:
     known.objects.clear()
     made.list_again()
     assert eventually(lambda: known.names == {"a", "b"})
-    made.stop(wait=20)
+    made.stop(wait=PATIENCE)
 
 
 @pytest.mark.system
@@ -461,4 +460,4 @@ def test_after_an_outage_it_knows_what_happened_meanwhile(played: PlayedApi) -> 
     played.start()
     assert eventually(lambda: known.names == {"b", "c"})
     assert eventually(lambda: made.problem is None)
-    made.stop(wait=20)
+    made.stop(wait=PATIENCE)
