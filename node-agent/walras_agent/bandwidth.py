@@ -1,7 +1,8 @@
-"""Effects: lifts the CFS quotas of granted pods, and writes weights of pods and QoS classes.
+"""Effects: writes the weights of pods and QoS classes, and lifts the CFS quotas of granted pods.
 
-Quotas and weights change only when somebody writes them. So each is read once, and then again only
-after a word that others may have written (`BandwidthEnforcer.look_anew`).
+Nothing else writes these files, and no file is written twice in a pass. They change only when
+somebody writes them, so each is read once, and then again only after a word that others may have
+written (`BandwidthEnforcer.look_anew`).
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from walras_agent.cpuset import CpuSet
-from walras_agent.quota import WEIGHT_FILES, bandwidth_writes, class_writes, weight_writes
+from walras_agent.quota import WEIGHT_FILES, quota_writes
 from walras_agent.tree import CgroupError, CgroupFile, ReadOnce
+from walras_agent.weights import requested_cpus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from walras_agent.journal import Journal
     from walras_agent.observe import ObservedPod
-    from walras_agent.pod_cpus import NodeCpus
     from walras_agent.round_log import RoundLog
     from walras_agent.tree import Cgroups, FileWrite
+
+_OF_PODS, _OF_CLASSES = 0.01, 0.02  # of a weight, by which another one is nearly right
 
 
 @dataclass(slots=True)
@@ -31,14 +33,10 @@ class BandwidthEnforcer:
     Attributes:
         cgroups: Cgroups of this node.
         journal: Original texts of the files that were written.
-        classes: Cgroups of QoS classes, whose pods share CPUs with those outside.
-        busy: Function that returns the part of the time in which a pod is busy, by UID.
     """
 
     cgroups: Cgroups
     journal: Journal
-    classes: tuple[str, ...]
-    busy: Callable[[str], float]
     _texts: ReadOnce = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,114 +46,99 @@ class BandwidthEnforcer:
         """Read all files again, since somebody may have written one of them."""
         self._texts.forget()
 
-    def enforce(
-        self, pods: Sequence[ObservedPod], node_cpus: NodeCpus, log: RoundLog
-    ) -> list[CgroupFile]:
-        """Lift quotas and set weights of granted pods; return the files of others to restore."""
-        kept = set(self.raised_classes(pods, node_cpus))
-        planned: dict[str, Sequence[FileWrite]] = {}
-        for pod in pods:
-            pod_cpus = node_cpus.pods.get(pod.uid)
-            if pod_cpus is None:
-                continue
-            kept.update(pod.groups)
-            steps = bandwidth_writes(self._texts, pod, pod_cpus)
-            if steps and pod.group in log.fixed:
-                log.back_off(pod.group)
-            elif steps:
-                planned[pod.group] = steps
-        # For all pods at once, since each record is a durable write of the whole journal.
-        self.journal.record(chain.from_iterable(planned.values()), self.cgroups)
-        for group, lifted in planned.items():
-            self._write(group, lifted, log)
-        return [
-            setting
-            for setting in self.journal.originals
-            if setting.controller == "cpu" and setting.group not in kept
-        ]
+    def requested(self, pod: ObservedPod) -> float:
+        """Return the CPUs that a pod requested, by the weight that others gave it last."""
+        setting = self._weight_file(pod.group)
+        try:
+            text = self._texts.read(setting)
+        except CgroupError:  # it is being deleted
+            return 0.0
+        kept = self.journal.originals.get(setting)
+        if kept is not None and not self.journal.is_foreign(kept, text, self.cgroups.version):
+            text = kept.text
+        return requested_cpus(self.cgroups.version, int(text))
 
-    def weigh(
+    def enforce(
         self,
         pods: Sequence[ObservedPod],
-        node_cpus: NodeCpus,
-        weighed: Iterable[ObservedPod],
+        granted: Collection[str],
+        weights: Mapping[str, int],
         log: RoundLog,
-    ) -> None:
-        """Write the weights of some pods, and weigh QoS classes by their busy pods with these.
-
-        The kubelet writes its own weights of classes every minute, so that is neither a failure nor
-        a repair.
+    ) -> list[CgroupFile]:
+        """Lift quotas and write weights; return the files that are to be restored.
 
         Args:
             pods: All pods of the node.
-            node_cpus: CPUs and weights that they are to have.
-            weighed: Pods with a grant whose weights are written.
+            granted: UIDs of the pods whose quotas are lifted.
+            weights: Weights of pods and QoS classes, by group; those of others stay.
             log: Of this round.
         """
-        planned = [
-            step
-            for pod in weighed
-            if pod.group not in log.fixed
-            for step in weight_writes(self._texts, pod, node_cpus.pods[pod.uid])
+        mine = [pod for pod in pods if pod.uid in granted]
+        lifted = {pod.group: quota_writes(self._texts, pod) for pod in mine}
+        self._write(pods, lifted, weights, log)
+        groups = {group for pod in mine for group in pod.groups}
+        weighed = set(map(self._weight_file, weights))
+        return [
+            setting
+            for setting in self.journal.originals
+            if setting.controller == "cpu"
+            and setting not in weighed
+            and setting.group not in groups
         ]
-        classes = self.raised_classes(pods, node_cpus)
-        file = WEIGHT_FILES[self.cgroups.version]
-        files = [CgroupFile("cpu", group, file) for group in classes]
-        self.journal.adopt_foreign(files, self._texts)
-        new = {setting.group: value for setting, value in planned}
-        for group, below in classes.items():
-            busy = {pod.group: self.busy(pod.uid) for pod in below}
-            steps = class_writes(self._texts, group, busy, new)
+
+    def weigh(self, pods: Sequence[ObservedPod], weights: Mapping[str, int], log: RoundLog) -> None:
+        """Write weights only; see `enforce`."""
+        self._write(pods, {}, weights, log)
+
+    def _write(
+        self,
+        pods: Sequence[ObservedPod],
+        lifted: Mapping[str, Sequence[FileWrite]],
+        weights: Mapping[str, int],
+        log: RoundLog,
+    ) -> None:
+        of_pods = {pod.group for pod in pods}
+        # The kubelet weighs classes every minute, so that is neither a failure nor a repair.
+        self.journal.adopt_foreign(map(self._weight_file, weights.keys() - of_pods), self._texts)
+        planned: dict[str, list[FileWrite]] = {}
+        for group in dict.fromkeys((*lifted, *weights)):
+            tolerance = _OF_PODS if group in of_pods else _OF_CLASSES
+            weight = self._weight_write(group, weights.get(group), tolerance)
+            steps = [*lifted.get(group, ()), *weight]
             if steps and group in log.fixed:
                 log.back_off(group)
-            else:
-                planned += steps
-        self.journal.record(planned, self.cgroups)
-        for step in planned:
-            self._write(step[0].group, [step], log)
+            elif steps:
+                planned[group] = steps
+        log.overwritten.update(
+            group for group, steps in planned.items() if any(map(self._is_overwritten, steps))
+        )
+        # For all at once, since each record is a durable write of the whole journal.
+        self.journal.record(chain.from_iterable(planned.values()), self.cgroups)
+        for group, steps in planned.items():
+            self._write_until_one_fails(group, steps, log)
 
-    def weigh_guests(
-        self, pods: Sequence[ObservedPod], node_cpus: NodeCpus, log: RoundLog
-    ) -> set[str]:
-        """Weigh guests, their classes and who lends before guests get CPUs of others.
+    def _weight_write(
+        self, group: str, weight: int | None, tolerance: float
+    ) -> tuple[FileWrite, ...]:
+        """Return the write that gives a group its weight; none if it nearly has it."""
+        setting = self._weight_file(group)
+        try:
+            now = int(self._texts.read(setting))
+        except CgroupError:  # it is being deleted
+            return ()
+        if weight is None or abs(weight - now) <= tolerance * weight:
+            return ()
+        return ((setting, str(weight)),)
 
-        An owner may wake at any moment, and the agent may be killed.
+    def _is_overwritten(self, step: FileWrite) -> bool:
+        """Whether others have written a file since the agent did."""
+        setting = step[0]
+        kept = self.journal.originals.get(setting)
+        if kept is None or not kept.written:
+            return False
+        return self.journal.is_foreign(kept, self._texts.read(setting), self.cgroups.version)
 
-        Returns:
-            UIDs of the guests whose weight cannot be written, which must be none.
-        """
-        lent = CpuSet(cpu for each in node_cpus.pods.values() for cpu in each.guest or ())
-        guests: list[ObservedPod] = []
-        lenders: list[ObservedPod] = []
-        for pod in pods:
-            if (pod_cpus := node_cpus.pods.get(pod.uid)) and pod_cpus.cpus & lent:
-                (lenders if pod_cpus.guest is None else guests).append(pod)
-        for some in (guests, lenders):
-            free = [pod for pod in some if pod.group not in log.staying]
-            if any(self._is_unweighed(pod, node_cpus) for pod in free):
-                self.weigh(pods, node_cpus, free, log)
-            if refused := {pod.uid for pod in guests if self._is_unweighed(pod, node_cpus)}:
-                return refused
-        return set()
-
-    def _is_unweighed(self, pod: ObservedPod, node_cpus: NodeCpus) -> bool:
-        return bool(weight_writes(self._texts, pod, node_cpus.pods[pod.uid]))
-
-    def raised_classes(
-        self, pods: Sequence[ObservedPod], node_cpus: NodeCpus
-    ) -> Mapping[str, Sequence[ObservedPod]]:
-        """Return the QoS classes in which a pod has a grant, with all their pods."""
-        below: dict[str, list[ObservedPod]] = {each: [] for each in self.classes}
-        granted = set()
-        for pod in pods:
-            if pod.parent in below:
-                below[pod.parent].append(pod)
-                if pod.uid in node_cpus.pods:
-                    granted.add(pod.parent)
-        return {group: inside for group, inside in below.items() if group in granted}
-
-    def _write(self, group: str, steps: Iterable[FileWrite], log: RoundLog) -> None:
-        """Make writes to a pod or a class until one fails."""
+    def _write_until_one_fails(self, group: str, steps: Iterable[FileWrite], log: RoundLog) -> None:
         for setting, value in steps:
             self._texts.forget(setting)
             try:
@@ -166,3 +149,6 @@ class BandwidthEnforcer:
             log.writes.append((setting, value))
             # From now on, an earlier value of the agent's is somebody else's.
             self.journal.made(setting, value)
+
+    def _weight_file(self, group: str) -> CgroupFile:
+        return CgroupFile("cpu", group, WEIGHT_FILES[self.cgroups.version])

@@ -2,8 +2,8 @@
 
 In cgroup v2, the kernel tells for every group how long at least one of its threads waited
 (``Documentation/accounting/psi.rst``). In v1, or without PSI, the waiting times of single threads
-are read from ``/proc`` (``Documentation/scheduler/sched-stats.rst``), only of pods that used less
-than they bought, and of some threads of each.
+are read from ``/proc`` (``Documentation/scheduler/sched-stats.rst``), only of pods that are awake,
+and of some threads of each.
 
 The CPU time of all pods is read before anything else. Else, what programs outside take of a CPU,
 such as the agent itself while it reads on, would fall into the intervals of some pods there alone.
@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent import procfs
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 _SOME = re.compile(r"^some .*\btotal=(\d+)$", re.MULTILINE)
 _THREADS = 16  # of one pod; more are taken to wait as these do
-_NONE: Mapping[str, float] = MappingProxyType({})
+_AWAKE = 0.01  # of a CPU, used at least by a pod of which waiting threads are looked for
 
 
 class _Spent(NamedTuple):
@@ -47,14 +46,14 @@ class _Seen(NamedTuple):
         used: CPU seconds so far.
         pressure: Seconds so far in which some thread waited; None without PSI.
         delays: Seconds that each of some threads has waited so far, by thread ID.
-        threads: Number of all threads.
+        threads: Number of all threads; None if unknown.
     """
 
     at: float
     used: float
     pressure: float | None
     delays: Mapping[int, float]
-    threads: int
+    threads: int | None
 
 
 @dataclass(slots=True)
@@ -75,25 +74,12 @@ class CpuUseReader:
         """Pods whose CPU time was read by the last call, by UID."""
         return frozenset(self._last)
 
-    def rates(
-        self,
-        pods: Iterable[ObservedPod],
-        enough: Mapping[str, float],
-        least: Mapping[str, float] = _NONE,
-    ) -> dict[str, CpuRate]:
-        """Return the CPU time since the last call, by pod UID, of pods that were there then.
-
-        Args:
-            pods: The pods to read.
-            enough: CPUs that each pod would use if it could, by UID. Waiting threads are looked for
-                only where less was used.
-            least: CPUs, by UID; where less was used, they are not looked for either.
-        """
+    def rates(self, pods: Iterable[ObservedPod]) -> dict[str, CpuRate]:
+        """Return the CPU time since the last call, by pod UID, of pods that were there then."""
         seen, rates = {}, {}
         for pod, spent in [(pod, spent) for pod in pods if (spent := self._spent(pod))]:
             last = self._last.get(pod.uid)
-            bounds = least.get(pod.uid, 0.0), enough.get(pod.uid, 0.0)
-            seen[pod.uid] = now = self._look(pod, spent, last, *bounds)
+            seen[pod.uid] = now = self._look(pod, spent, last)
             # A group that was made anew has used less so far than the one before it.
             if last is not None and now.used >= last.used and now.at > last.at:
                 rates[pod.uid] = _rate(last, now)
@@ -107,22 +93,19 @@ class CpuUseReader:
             return None
         return _Spent(self.clock(), used)
 
-    def _look(
-        self, pod: ObservedPod, spent: _Spent, last: _Seen | None, least: float, enough: float
-    ) -> _Seen:
-        at, used = spent
+    def _look(self, pod: ObservedPod, spent: _Spent, last: _Seen | None) -> _Seen:
         pressure = self._pressure(pod.group)
-        threads: list[int] = []
-        if pressure is None and enough:
-            since = 0.0 if last is None else at - last.at
-            if last is None or least * since < used - last.used < enough * since:
-                threads = sorted(set(self._threads(pod)))
+        if pressure is not None:
+            return _Seen(*spent, pressure, {}, self._count(pod))
+        if last is not None and spent.used - last.used < _AWAKE * (spent.at - last.at):
+            return _Seen(*spent, None, {}, None)
+        threads = sorted(set(self._threads(pod)))
         delays = {
             thread: waited
             for thread in threads[:_THREADS]
             if (waited := procfs.waited_seconds(thread)) is not None
         }
-        return _Seen(at, used, pressure, delays, len(threads))
+        return _Seen(*spent, None, delays, len(threads))
 
     def _pressure(self, group: str) -> float | None:
         if self.cgroups.version == 1:
@@ -132,6 +115,13 @@ class CpuUseReader:
         except CgroupError:
             return None
         return int(some[1]) / 1e6 if (some := _SOME.search(text)) else None
+
+    def _count(self, pod: ObservedPod) -> int:
+        """Return the number of a pod's threads (v2)."""
+        try:
+            return int(self.cgroups.read(CgroupFile("cpu", pod.group, "pids.current")))
+        except CgroupError:  # the controller is not enabled there
+            return len(set(self._threads(pod)))
 
     def _threads(self, pod: ObservedPod) -> Iterator[int]:
         file = {1: "tasks", 2: "cgroup.threads"}[self.cgroups.version]
@@ -151,6 +141,9 @@ def _rate(last: _Seen, now: _Seen) -> CpuRate:
         waited = now.pressure - last.pressure
     elif both := last.delays.keys() & now.delays.keys():
         some = sum(now.delays[each] - last.delays[each] for each in both)
-        waited = some * now.threads / len(both)
+        waited = some * (now.threads or 0) / len(both)
+    elif now.pressure is None and now.threads is None:
+        waited = 0.0  # it sleeps
     used = (now.used - last.used) / seconds
-    return CpuRate(seconds, used, None if waited is None else max(0.0, waited) / seconds)
+    waited = None if waited is None else max(0.0, waited) / seconds
+    return CpuRate(seconds, used, waited, now.threads)

@@ -1,9 +1,10 @@
 """Effects: enforces the CPUs of granted pods, by cpuset and CPU weight, without CFS quotas.
 
 One round observes the pods, allocates the CPUs, and makes the writes of `moves` and `bandwidth` in
-their order. The journal has the original texts of the files before the first write. After each
-container the effective cpuset is read back. If that differs from what was written, or the kernel
-refused a write, the round observes again and goes on without changing that container or its CPUs.
+their order. Between rounds, weights alone are corrected (`CpuEnforcer.correct`). The journal has
+the original texts of the files before the first write. After each container the effective cpuset is
+read back. If that differs from what was written, or the kernel refused a write, the round observes
+again and goes on without changing that container or its CPUs.
 """
 
 from __future__ import annotations
@@ -13,30 +14,30 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent.bandwidth import BandwidthEnforcer
+from walras_agent.correction import Purchase
 from walras_agent.cpu_use import CpuUseReader
 from walras_agent.cpuset import CpuSet
+from walras_agent.domains import domains_of
 from walras_agent.moves import CPUS, plan_moves, target
 from walras_agent.observe import read_group
 from walras_agent.pod_cpus import (
-    KUBELETS_WEIGHTS,
+    NO_LIMITS,
     NodeCpus,
     allocate_cpus,
-    limit_measured_pods,
-    occupied_cpus,
+    common_cpus,
     still_exclusive,
     unshared_cpus,
 )
 from walras_agent.procfs import idle_seconds
-from walras_agent.quota import LEAST_WEIGHTS, WEIGHT_FILES
 from walras_agent.restore import restore
 from walras_agent.round_log import GroupFailure, RoundLog
 from walras_agent.shared_time import SharedTime
 from walras_agent.tree import CgroupError, CgroupFile, is_gone
 from walras_agent.ungranted import ungranted_cpus
+from walras_agent.weights import RANGES, final_weights, weight_of_a_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -45,16 +46,11 @@ if TYPE_CHECKING:
     from walras_agent.moves import Move
     from walras_agent.node_plan import EnforcedGrant
     from walras_agent.observe import ObservedPod, PodObserver
-    from walras_agent.pod_cpus import WeightRule
     from walras_agent.topology import Topology, Unit
     from walras_agent.tree import Cgroups, FileWrite
+    from walras_agent.weights import WeightRange
 
-NO_LIMITS: Mapping[str, int] = MappingProxyType({})
-
-_PAUSE = 2.0  # least seconds between two looks at the CPU time of pods
-_PAUSE_OF_GUESTS = 1.0  # the same while pods use the CPUs of others
-_GLANCE = 0.25  # seconds between two glances at CPUs that a pod would borrow
-
+_MILLI = 1000
 _TRIES = 3
 _MOST_DELETED = 64  # originals of deleted groups, since to forget them is a durable write
 _GONE = "its child cgroups keep changing while it is moved"
@@ -70,20 +66,24 @@ class CpuRound:
         pods: Pods of this node when the round began.
         writes: Writes that were made, in order.
         failures: Cgroups that are not as `node_cpus` says.
+        overwritten: Pods whose quota or weight others had changed, and that were written again.
+        least_cpus: CPUs of the smallest grant that can be weighed.
     """
 
     node_cpus: NodeCpus
     pods: tuple[ObservedPod, ...]
     writes: tuple[FileWrite, ...]
     failures: tuple[GroupFailure, ...]
+    overwritten: frozenset[str] = frozenset()
+    least_cpus: float = 0.0
 
 
 class _Settled(NamedTuple):
-    """Pods after all moves of a round, and the CPUs that they have, without and with guests."""
+    """Pods after a round, the CPUs that they have, and the domains of the node."""
 
     pods: tuple[ObservedPod, ...]
-    held: NodeCpus
     node_cpus: NodeCpus
+    domains: tuple[CpuSet, ...]
 
 
 @dataclass(slots=True)
@@ -97,8 +97,10 @@ class CpuEnforcer:
         reserved: Function that returns the CPUs that stay shared.
         possible: CPUs that the machine may ever have; see `restore`.
         others: Whether pods without a grant may come; at least one core is left for these.
-        classes: Cgroups of QoS classes, whose pods share CPUs with those outside.
-        weights: How grants become weights on the shared CPUs.
+        classes: Cgroups of QoS classes, which are weighed by their pods.
+        weights: Range of weights; None for that of the cgroups.
+        concurrent: Whether the kernel counts weights for each CPU (`group_weight`).
+        allocate: Function that chooses the CPUs of all grants.
         clock: Function that returns the monotonic time in seconds.
         idle: Function that returns how long each CPU has been idle, in seconds.
     """
@@ -110,45 +112,34 @@ class CpuEnforcer:
     possible: CpuSet = field(default_factory=CpuSet)
     others: bool = True
     classes: tuple[str, ...] = ()
-    weights: WeightRule = KUBELETS_WEIGHTS
+    weights: WeightRange | None = None
+    concurrent: bool = False
+    allocate: Callable[..., NodeCpus] = allocate_cpus
     clock: Callable[[], float] = time.monotonic
     idle: Callable[[], Mapping[int, float]] = idle_seconds
+    # Exclusive CPUs of each pod now, and shared ones so far; None after a start.
     _exclusive: Mapping[str, CpuSet] | None = None
     _shared: Mapping[str, CpuSet] | None = None
+    # What the last round led to, by which weights are corrected.
+    _settled: _Settled | None = None
+    # The result of a round that had nothing to write, and its inputs.
+    _unchanged: tuple[object, CpuRound] | None = None
     _time: SharedTime = field(init=False)
     _bandwidth: BandwidthEnforcer = field(init=False)
-    # The last pods whose weights can be corrected, and their CPUs.
-    _settled: _Settled | None = None
-    # The last allocation and its inputs, which most rounds repeat.
-    _allocated: tuple[object, NodeCpus] | None = None
-    # The CPUs, before any correction, after a round that had nothing to write, and its inputs.
-    _enforced: tuple[object, NodeCpus] | None = None
 
     def __post_init__(self) -> None:
-        self._time = SharedTime(CpuUseReader(self.cgroups, self.clock), self.weights, self.idle)
-        self._bandwidth = BandwidthEnforcer(
-            self.cgroups, self.journal, self.classes, self._time.busy
-        )
+        self._time = SharedTime(CpuUseReader(self.cgroups, self.clock), self.idle)
+        self._bandwidth = BandwidthEnforcer(self.cgroups, self.journal)
 
     @property
     def competing(self) -> bool:
-        """Whether pods were short of CPU time, or could have been, or use the CPUs of others."""
-        return self._time.competing or self._time.guests_due or bool(self._time.guests)
+        """Whether pods compete for CPU time, or could, so that weights are to be corrected soon."""
+        return self._settled is not None and self._time.competing
 
     @property
     def pause(self) -> float:
         """Time in seconds after which `correct` is due."""
-        return _GLANCE if self._time.lendable else self._look_pause
-
-    @property
-    def _look_pause(self) -> float:
-        """Least time in seconds between two looks, unless the CPU of an owner falls idle."""
-        return _PAUSE_OF_GUESTS if self._time.guests else _PAUSE
-
-    @property
-    def guests_due(self) -> bool:
-        """Whether a pod should begin or cease to use CPUs of others, which a round does."""
-        return self._time.guests_due
+        return self._time.pause
 
     def enforce(
         self,
@@ -168,7 +159,7 @@ class CpuEnforcer:
             fixed: Cgroups of containers and pods that must not be written in this round.
             unit: Whether grants count physical cores or single CPUs.
             limits: Cores that pods under measurement may use now, by pod UID; see
-                `pod_cpus.limit_measured_pods`.
+                `pod_cpus.allocate_cpus`.
             undisturbed: Whether nobody else has made or removed a group, or written a file that is
                 enforced, since the last call. Then only the effective CPUs are read, if these and
                 the other arguments are the same.
@@ -185,29 +176,60 @@ class CpuEnforcer:
         inputs = topology, granted, unit, dict(limits), self.reserved(), pods
         if not undisturbed:
             self._bandwidth.look_anew()
-        elif self._enforced and self._enforced[0] == inputs and not (fixed or self.guests_due):
-            return CpuRound(self._time.corrected(self._enforced[1]), pods, (), ())
-        self._enforced = None
+        elif self._unchanged and self._unchanged[0] == inputs and not fixed:
+            unchanged = self._unchanged[1]  # unless a correction fails
+            return replace(unchanged, writes=self.correct())
+        self._unchanged = None
         log = RoundLog(fixed, failed={each.group: each for each in map(_unreadable, _errors(pods))})
 
         def allocate(pods: Sequence[ObservedPod], exclusive: Mapping[str, CpuSet]) -> NodeCpus:
             return self._allocate(topology, granted, pods, exclusive, unit, limits)
 
-        settled = self._move_all(pods, allocate, topology, log)
-        if settled.node_cpus.pods:
-            self._settled = settled
-            node_cpus = self._time.corrected(settled.node_cpus)
-            self._restore(self._bandwidth.enforce(settled.pods, node_cpus, log), log)
-            self._bandwidth.weigh(settled.pods, node_cpus, (), log)
-            self._forget_deleted(settled.pods)
+        now, node_cpus = self._move_all(pods, allocate, topology, log)
+        least = 0.0
+        if node_cpus.pods:
+            self._settled = _Settled(now, node_cpus, domains_of(topology))
+            least = self._weigh(self._settled, log)
+            self._forget_deleted(now)
         else:  # no exclusive CPUs, so everything can be restored
-            node_cpus = settled.node_cpus
             self._restore(self._cpu_settings(), log)
             self._exclusive, self._settled = {}, None
-            self._time.look(settled.pods, node_cpus)
+            self._time.look((), {}, ())
+        done = CpuRound(
+            node_cpus,
+            pods,
+            tuple(log.writes),
+            tuple(log.failed.values()),
+            frozenset(log.overwritten),
+            least,
+        )
         if not (log.writes or log.failed or fixed):
-            self._enforced = inputs, settled.node_cpus
-        return CpuRound(node_cpus, pods, tuple(log.writes), tuple(log.failed.values()))
+            self._unchanged = inputs, done
+        return done
+
+    def correct(self, fixed: Collection[str] = ()) -> tuple[FileWrite, ...]:
+        """Correct the weights of all pods by the time that they used, if due; return the writes.
+
+        What the kernel refuses shows in the next round.
+
+        Args:
+            fixed: Cgroups that must not be written.
+
+        Raises:
+            JournalError: The journal cannot be written; nothing was written after that.
+        """
+        if self._settled is None or not self._time.is_due():
+            return ()
+        log = RoundLog(fixed)
+        self._weigh(self._settled, log, quotas=False)
+        if log.failed:
+            self._unchanged = None
+        return tuple(log.writes)
+
+    def with_cgroups(self, cgroups: Cgroups, journal: Journal) -> CpuEnforcer:
+        """Return a copy that writes to other cgroups and another journal."""
+        observer = replace(self.observer, cgroups=cgroups)
+        return replace(self, cgroups=cgroups, observer=observer, journal=journal)
 
     def _move_all(
         self,
@@ -215,8 +237,10 @@ class CpuEnforcer:
         allocate: Callable[[Sequence[ObservedPod], Mapping[str, CpuSet]], NodeCpus],
         topology: Topology,
         log: RoundLog,
-    ) -> _Settled:
+    ) -> tuple[tuple[ObservedPod, ...], NodeCpus]:
         """Move all pods to their CPUs, as far as the kernel lets them, if any has a grant.
+
+        Each turn leaves one more container where it is, or finds one that has changed meanwhile.
 
         Args:
             pods: The pods as observed.
@@ -224,27 +248,22 @@ class CpuEnforcer:
                 exclusive CPUs of each so far.
             topology: CPUs that are online now.
             log: Of this round.
+
+        Returns:
+            The pods as observed last, and the CPUs that they are to have.
         """
         gone: Counter[str] = Counter()
-        guests = {pod.uid for pod in pods if self._may_be_guest(pod)}
-        refused: set[str] = set()
         while True:
             exclusive = self._owned(pods)
-            held = allocate(pods, exclusive)
-            node_cpus = self._time.lend(held, refused)
+            node_cpus = allocate(pods, exclusive)
             if not node_cpus.pods:
-                return _Settled(pods, held, node_cpus)
+                return pods, node_cpus
             node_cpus = self._with_ungranted(node_cpus, pods, topology)
-            staying = [pod for pod in pods if not log.staying.isdisjoint(pod.groups)]
-            node_cpus = _with_lingering(node_cpus, staying, guests)
-            if unweighed := self._bandwidth.weigh_guests(pods, node_cpus, log):
-                refused |= unweighed
-                continue
             moves = plan_moves(pods, node_cpus, self._texts(), exclusive, log.staying)
             problem = self._move(moves.moves, pods, log)
             if problem is None and not (moves.stuck or log.staying):
                 self._exclusive = {uid: each.exclusive for uid, each in node_cpus.pods.items()}
-                return _Settled(pods, held, node_cpus)
+                return pods, node_cpus
             pods = self.observer.observe()
             for each in map(_unreadable, _errors(pods)):
                 log.failed.setdefault(each.group, each)
@@ -255,44 +274,54 @@ class CpuEnforcer:
             # A container may create and remove child groups faster than they can be moved.
             if problem.kind != "gone" or gone[problem.group] > _TRIES:
                 log.failed[problem.group] = problem
-        node_cpus = _with_lingering(node_cpus, pods, guests)
         for name in moves.stuck:
             log.failed.setdefault(name, GroupFailure(name, "stuck", f"{name}: {_STUCK}"))
         for name in _misplaced(pods, node_cpus, log.fixed):
             log.back_off(name)
-        return _Settled(pods, held, node_cpus)
+        return pods, node_cpus
 
-    def correct(self, fixed: Collection[str] = ()) -> tuple[FileWrite, ...]:
-        """Correct the weights of pods on shared CPUs by the time that they used; return the writes.
-
-        It does so every two seconds, or every second while there are guests, and when the CPU of an
-        owner falls idle that another pod would borrow; it reads nothing while no pod shares CPUs.
-        What the kernel refuses shows in the next round.
+    def _weigh(self, settled: _Settled, log: RoundLog, *, quotas: bool = True) -> float:
+        """Write the weights of all pods and classes; return the CPUs of the least weight.
 
         Args:
-            fixed: Cgroups that must not be written.
-
-        Raises:
-            JournalError: The journal cannot be written; nothing was written after that.
+            settled: Pods, and the CPUs that they have.
+            log: Of this round.
+            quotas: Whether to lift quotas, too, and to restore what is no longer enforced.
         """
-        if self._settled is None:
-            return ()
-        fell_idle = bool(self._time.lendable) and self._time.glance()
-        if self._time.age() < self._look_pause and not fell_idle:
-            return ()
-        pods, held, node_cpus = self._settled
-        self._time.look(pods, held, self._bandwidth.raised_classes(pods, held))
-        corrected, log = self._time.corrected(node_cpus), RoundLog(fixed)
-        granted = [pod for pod in pods if pod.uid in corrected.pods]
-        self._bandwidth.weigh(pods, corrected, granted, log)
-        if log.failed:
-            self._enforced = None
-        return tuple(log.writes)
+        pods, node_cpus, domains = settled
+        bought, cpus = self._bought(pods, node_cpus), sum(map(len, domains))
+        if self._time.is_due():
+            self._time.look(pods, bought, _corrected(bought, node_cpus, domains))
+        allowed = self.weights or RANGES[self.cgroups.version]
+        scale = weight_of_a_cpu(sum(each.cpus for each in bought.values()), cpus, allowed)
+        weights = final_weights(
+            self._time.weighed(pods, bought),
+            self.classes,
+            scale,
+            allowed,
+            cpus,
+            concurrent=self.concurrent,
+        )
+        if quotas:
+            left = self._bandwidth.enforce(pods, node_cpus.pods.keys(), weights, log)
+            self._restore(left, log)
+        else:
+            self._bandwidth.weigh(pods, weights, log)
+        return allowed.least / scale
 
-    def with_cgroups(self, cgroups: Cgroups, journal: Journal) -> CpuEnforcer:
-        """Return a copy that writes to other cgroups and another journal."""
-        observer = replace(self.observer, cgroups=cgroups)
-        return replace(self, cgroups=cgroups, observer=observer, journal=journal)
+    def _bought(self, pods: Sequence[ObservedPod], node_cpus: NodeCpus) -> dict[str, Purchase]:
+        """Return what pods bought, or requested if they have no grant, by UID."""
+        bought = {}
+        for pod in pods:
+            granted = node_cpus.pods.get(pod.uid)
+            if granted is not None:
+                cpus, user = granted.milli / _MILLI, granted.user
+            else:
+                cpus, user = self._bandwidth.requested(pod), ""
+            allowed = CpuSet(cpu for each in pod.containers for cpu in target(pod, each, node_cpus))
+            if cpus and allowed:
+                bought[pod.uid] = Purchase(cpus, user or pod.uid, allowed)
+        return bought
 
     def _owned(self, pods: Sequence[ObservedPod]) -> Mapping[str, CpuSet]:
         """Return the exclusive CPUs of each pod by UID; after a start, those that are unshared."""
@@ -303,14 +332,7 @@ class CpuEnforcer:
             with suppress(CgroupError):
                 if group := read_group(self.cgroups, pod.group):
                     available[pod.uid] = group.cpus
-        guests = {pod.uid for pod in pods if self._may_be_guest(pod)}
-        return unshared_cpus(pods, available, guests)
-
-    def _may_be_guest(self, pod: ObservedPod) -> bool:
-        """Whether a previous agent gave a pod the weight of a guest."""
-        weight = CgroupFile("cpu", pod.group, WEIGHT_FILES[self.cgroups.version])
-        kept = self.journal.originals.get(weight)
-        return kept is not None and LEAST_WEIGHTS[self.cgroups.version] in (kept.written or ())
+        return unshared_cpus(pods, available)
 
     def _allocate(
         self,
@@ -323,28 +345,25 @@ class CpuEnforcer:
     ) -> NodeCpus:
         here = {pod.uid for pod in pods}
         present = [grant for grant in grants if grant.pod in here]
-        others = self.others or len(present) < len(pods)
-        reserved = self.reserved()
         if self._shared is None:  # after a start, they are where the previous agent left them
-            self._shared = {
-                pod.uid: occupied_cpus(pod) - exclusive.get(pod.uid, CpuSet()) for pod in pods
-            }
-        shared = self._shared
-        inputs = (topology, present, dict(exclusive), shared, unit, reserved, others, dict(limits))
-        if self._allocated is None or self._allocated[0] != inputs:
-            node_cpus = allocate_cpus(
-                topology,
-                present,
-                exclusive,
-                unit,
-                reserved,
-                shared_before=shared,
-                others=others,
-                weights=self.weights,
-            )
-            self._shared = {uid: pod_cpus.shared for uid, pod_cpus in node_cpus.pods.items()}
-            self._allocated = inputs, limit_measured_pods(node_cpus, limits)
-        return self._allocated[1]
+            self._shared = {pod.uid: common_cpus(pod) for pod in pods}
+        before = self._shared
+        node_cpus = self.allocate(
+            topology,
+            present,
+            exclusive,
+            unit,
+            self.reserved(),
+            shared_before=before,
+            others=self.others or len(present) < len(pods),
+            limits=limits,
+        )
+        self._shared = {
+            # A pod that is measured comes back to its domain.
+            uid: each.shared or before.get(uid, CpuSet())
+            for uid, each in node_cpus.pods.items()
+        }
+        return node_cpus
 
     def _above_journaled(self) -> Iterator[str]:
         """Yield all groups above those of which the journal has the original CPUs."""
@@ -435,24 +454,19 @@ class CpuEnforcer:
             log.note(setting.group, refusal)
 
 
-def _with_lingering(
-    node_cpus: NodeCpus, pods: Iterable[ObservedPod], guests: Collection[str]
-) -> NodeCpus:
-    """Return the same CPUs, with the weight of a guest for each that is still on those of others.
+def _corrected(
+    bought: Mapping[str, Purchase], node_cpus: NodeCpus, domains: Iterable[CpuSet]
+) -> list[str]:
+    """Return the pods whose weights are corrected: those that share CPUs within a domain.
 
-    Args:
-        node_cpus: CPUs that all pods are to have.
-        pods: Pods that are not moved any more in this round.
-        guests: Pods that may have been guests before it, by UID.
+    A pod without a grant that may run anywhere would make one domain of all.
     """
-    lingering = {
-        pod.uid: replace(pod_cpus, milliweight=0)
-        for pod in pods
-        if pod.uid in guests
-        and (pod_cpus := node_cpus.pods.get(pod.uid))
-        and not occupied_cpus(pod) <= pod_cpus.cpus
-    }
-    return replace(node_cpus, pods={**node_cpus.pods, **lingering}) if lingering else node_cpus
+    return [
+        uid
+        for uid, each in bought.items()
+        if each.allowed & node_cpus.shared
+        and (uid in node_cpus.pods or sum(bool(each.allowed & some) for some in domains) == 1)
+    ]
 
 
 def enable_cpuset(cgroups: Cgroups, group: str) -> None:

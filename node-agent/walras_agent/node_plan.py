@@ -23,8 +23,9 @@ class EnforcedGrant:
         title: Name of the pod in messages, ``namespace/name``.
         millicores: Thousandths of a core, or of a CPU if single CPUs are sold (`Unit`).
         memory: Bytes of memory; None if the market does not divide memory.
-        isolated: Whether its cores stay idle while it sleeps, since no other pod borrows them.
+        isolated: Whether its whole cores are its own, also while it sleeps.
         partner: UID of the pod whose last-level cache it is to share; empty for none.
+        user: Name of the user who bought them; empty if unknown.
 
     Raises:
         ValueError: A quantity is zero or negative.
@@ -36,6 +37,7 @@ class EnforcedGrant:
     memory: int | None = None
     isolated: bool = False
     partner: str = ""
+    user: str = ""
 
     def __post_init__(self) -> None:
         if self.millicores <= 0:
@@ -45,13 +47,8 @@ class EnforcedGrant:
 
     @property
     def whole_cores(self) -> int:
-        """Number of exclusive cores, or of exclusive CPUs if single CPUs are sold."""
+        """Number of whole cores, or of whole CPUs if single CPUs are sold."""
         return self.millicores // _MILLI
-
-    @property
-    def uses_shared(self) -> bool:
-        """Whether the pod uses the shared CPUs: the grant has a fraction."""
-        return self.millicores % _MILLI > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +61,8 @@ class NodePlan:
             that ``enforce`` would make.
         grants: Grants of the node's pods, at most one for each pod.
         unit: Whether grants count physical cores or single CPUs.
-        memory_nodes: ``local`` to bind the memory of pods with exclusive cores to the NUMA nodes
-            of these cores, ``any`` to leave it unbound.
+        memory_nodes: ``local`` to bind the memory of pods to the NUMA nodes of their CPUs, ``any``
+            to leave it unbound.
     """
 
     epoch: int

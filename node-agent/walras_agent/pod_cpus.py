@@ -1,70 +1,44 @@
-"""Pure: chooses the CPUs and the CPU weight of every granted pod of a node.
+"""Pure: chooses the CPUs of every granted pod of a node, and how much of their time it bought.
 
-The whole cores of a grant become exclusive CPUs of the pod. A fraction beyond them is time on
-shared CPUs, usually on one (`shared_cpus`): the pod may use these too, and its weight decides its
-share of them under contention; what others leave idle it uses, too. Pods without a grant use the
-shared CPUs; at least one core stays shared if any pod needs it.
+Pods share the CPUs of a domain (`domains`); weights divide their time (`weights`). Two kinds of
+pods have whole cores of their own, which no domain has: isolated ones, for the whole cores of their
+grant, and pods whose speedup is measured, since that is seen only where nobody disturbs. These use
+some of their cores at a time; the others stay idle.
 
-The weight is that of the whole grant, since the kernel spreads a group's weight over all CPUs that
-its threads run on, and only a part of it counts on the shared ones. With it, also a pod that has
-only CPUs of its own weighs as much on each of them as others on theirs, against programs outside.
-
-While its speedup is measured, a pod uses only some of its exclusive cores; the others stay idle. A
-pod with one core borrows a second one meanwhile (`guests`), since a speedup shows on two.
+Pods without a grant may use all CPUs that no pod owns; at least one core stays shared if any pod
+needs it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import reduce
 from itertools import pairwise
+from operator import and_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent.assign import CoreDemand, assign
 from walras_agent.cpuset import CpuSet
-from walras_agent.shared_cpus import Fraction, place_fractions
+from walras_agent.domains import TimeDemand, domains_of, place_on_domains
 from walras_agent.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from walras_agent.node_plan import EnforcedGrant
     from walras_agent.observe import ObservedPod
     from walras_agent.topology import Unit
 
+MEASURED_CORES = 2
+"""Least cores of a pod that is measured, since a speedup shows on two."""
+
+NO_LIMITS: Mapping[str, int] = MappingProxyType({})
+
 _MILLI = 1000
 _NOTHING = CpuSet()
 _NOWHERE: Mapping[str, CpuSet] = MappingProxyType({})
-
-
-class WeightRule(NamedTuple):
-    """How grants become weights on the shared CPUs.
-
-    Attributes:
-        scale: Weight of a core, as a multiple of that of a pod that requests one. Pods beside those
-            of others keep 1; a larger scale makes the whole numbers of small weights exact.
-        by_thread: Whether every thread has the weight to itself, wherever it runs. Then the
-            fraction of the grant alone is weighed, since threads on exclusive CPUs compete with
-            nobody; those that have no others weigh as much as a core.
-    """
-
-    scale: int = 1
-    by_thread: bool = False
-
-    def milliweight(self, millicores: int, exclusive: int) -> int:
-        """Return the weight of a grant of which some whole cores are exclusive ones."""
-        if self.by_thread:
-            return (millicores - exclusive * _MILLI or _MILLI) * self.scale
-        return millicores * self.scale
-
-    def cpus(self, milliweight: int) -> float:
-        """Return the CPUs of a grant with this weight, unless weights are by thread."""
-        return milliweight / self.scale / _MILLI
-
-
-KUBELETS_WEIGHTS = WeightRule()
-"""Rule by which a grant has the weight that the kubelet gives for a request of as much."""
 
 
 class MeasurementLimit(NamedTuple):
@@ -81,37 +55,28 @@ class MeasurementLimit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodCpus:
-    """The CPUs and the weight that a pod is to have.
+    """The CPUs that a pod is to have, and the time on them that it bought.
 
     Attributes:
         exclusive: CPUs that no other pod may use.
-        shared: CPUs that the pod shares with others; empty for a grant of whole cores only.
-        milliweight: Weight, as the CPU request in thousandths for which the kubelet sets the same.
-        missing: Granted whole cores that the node does not have.
+        shared: CPUs that the pod shares with others: its domain.
+        milli: Time that it bought, in thousandths of a CPU.
+        missing: Granted whole cores that it cannot have for itself alone.
         limit: Cores that the pod may use during a measurement; None for all of its CPUs.
-        isolated: Whether the pod lends nothing while it sleeps.
-        borrows: Whether it is to be measured on two cores, and has only one.
-        guest: CPUs that the pod may use while others lend it some; None if it is no guest.
+        user: Name of the user who bought the time; empty if unknown.
     """
 
     exclusive: CpuSet
     shared: CpuSet
-    milliweight: int
+    milli: int
     missing: int = 0
     limit: MeasurementLimit | None = None
-    isolated: bool = False
-    borrows: bool = False
-    guest: CpuSet | None = None
-
-    @property
-    def held(self) -> CpuSet:
-        """The CPUs that the pod may use by its grant."""
-        return self.exclusive | self.shared if self.limit is None else self.limit.cpus
+    user: str = ""
 
     @property
     def cpus(self) -> CpuSet:
         """All CPUs that the pod may use now."""
-        return self.held if self.guest is None else self.guest
+        return self.exclusive | self.shared if self.limit is None else self.limit.cpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +86,12 @@ class NodeCpus:
     Attributes:
         pods: CPUs of the pods with a grant, by pod UID.
         shared: CPUs that may be assigned, but that no pod owns.
-        cores: CPUs of each core that may be owned, or single CPUs if these are sold.
         ungranted: CPUs of the containers of all other pods, by cgroup; a container that is not in
             it uses the shared CPUs (`ungranted.ungranted_cpus`).
     """
 
     pods: Mapping[str, PodCpus]
     shared: CpuSet
-    cores: tuple[CpuSet, ...] = ()
     ungranted: Mapping[str, CpuSet] = field(default_factory=dict)
 
 
@@ -141,12 +104,12 @@ def allocate_cpus(
     *,
     shared_before: Mapping[str, CpuSet] = _NOWHERE,
     others: bool = True,
-    weights: WeightRule = KUBELETS_WEIGHTS,
+    limits: Mapping[str, int] = NO_LIMITS,
 ) -> NodeCpus:
     """Choose the CPUs of every grant and change as few assignments as possible.
 
-    When the node lacks cores, because CPUs went offline, grants are served in the order of their
-    pods' UIDs. A pod that gets fewer whole cores uses the shared CPUs instead (`PodCpus.missing`).
+    When the node lacks cores, because CPUs went offline, isolated pods are served in the order of
+    their UIDs. A pod that gets fewer whole cores shares CPUs instead (`PodCpus.missing`).
 
     Args:
         topology: The node's online CPUs, without isolated ones.
@@ -156,91 +119,101 @@ def allocate_cpus(
         reserved: CPUs that stay shared (the kubelet's ``--reserved-cpus``).
         shared_before: Shared CPUs of each pod so far, by pod UID.
         others: Whether there may be pods without a grant; at least one core is left for these.
-        weights: How grants become weights.
+        limits: Cores that each pod under measurement may use now, by UID: the first of its own, and
+            no shared CPU. All of its own stay reserved for it.
 
     Raises:
         ValueError: Two grants name the same pod.
     """
-    saleable = Topology(tuple(cpu for cpu in topology.cpus if cpu.id not in reserved))
-    units = saleable.cores(unit)
-    threads = max((len(each) for each in units), default=1)
-    demands, missing = [], {}
     ordered = sorted(grants, key=lambda grant: grant.pod)
-    shares = others or any(grant.uses_shared for grant in ordered)
-    shares = shares or sum(grant.whole_cores for grant in ordered) > len(units)
-    left = len(units) - 1 if shares and not topology.cpuset & reserved else len(units)
     for one, other in pairwise(ordered):
         if one.pod == other.pod:
             raise ValueError(f"two grants are for the pod {one.title}")
-    for grant in ordered:
-        whole = min(grant.whole_cores, max(left, 0))
-        left -= whole
-        missing[grant.pod] = grant.whole_cores - whole
-        if whole:
-            demands.append(CoreDemand(grant.pod, whole, grant.partner))
-    assignment = assign(saleable, demands, previous, unit)
-    shared = assignment.shared | (topology.cpuset & reserved)
-    fractions = [
-        Fraction(grant.pod, milli * threads, assignment.exclusive.get(grant.pod, _NOTHING))
+    saleable = Topology(tuple(cpu for cpu in topology.cpus if cpu.id not in reserved))
+    units = saleable.cores(unit)
+    threads = max((len(each) for each in units), default=1)
+    least_shared = 0 if topology.cpuset & reserved else 1
+    cores = _own_cores(ordered, limits, len(units), least_shared, others=others)
+    demands = [
+        CoreDemand(grant.pod, cores[grant.pod], grant.partner)
         for grant in ordered
-        if (milli := grant.millicores - (grant.whole_cores - missing[grant.pod]) * _MILLI)
+        if cores[grant.pod]
     ]
-    placed = place_fractions(topology, shared, fractions, shared_before, reserved)
-    pods = {}
-    for grant in ordered:
-        whole = grant.whole_cores - missing[grant.pod]
-        pods[grant.pod] = PodCpus(
-            assignment.exclusive.get(grant.pod, _NOTHING),
+    assignment = assign(saleable, demands, previous, unit)
+    own, shared = assignment.exclusive, assignment.shared | (topology.cpuset & reserved)
+    measured = {pod: _limit(own[pod], count, units) for pod, count in limits.items() if pod in own}
+    times = [
+        TimeDemand(grant.pod, milli * threads, own.get(grant.pod, _NOTHING), grant.partner)
+        for grant in ordered
+        if (milli := grant.millicores - cores[grant.pod] * _MILLI) > 0 and grant.pod not in measured
+    ]
+    placed = place_on_domains(domains_of(topology), topology.cpuset - shared, times, shared_before)
+    pods = {
+        grant.pod: PodCpus(
+            own.get(grant.pod, _NOTHING),
             placed.get(grant.pod, _NOTHING),
-            weights.milliweight(grant.millicores, whole) * threads,
-            missing[grant.pod],
-            isolated=grant.isolated,
+            grant.millicores * threads,
+            max(grant.whole_cores - cores[grant.pod], 0) if grant.isolated else 0,
+            measured.get(grant.pod),
+            grant.user,
         )
-    return NodeCpus(pods, shared, units)
+        for grant in ordered
+    }
+    return NodeCpus(pods, shared)
 
 
-def limit_measured_pods(node_cpus: NodeCpus, limits: Mapping[str, int]) -> NodeCpus:
-    """Limit pods under measurement to the first of their exclusive cores, in assignment order.
-
-    All of its exclusive CPUs stay reserved for the pod. A limited pod uses no shared CPU: it runs
-    at the speed of that many whole cores. A pod that has one core and is to use more keeps all that
-    it has until it has borrowed a second one.
+def _own_cores(
+    grants: Sequence[EnforcedGrant],
+    limits: Mapping[str, int],
+    supply: int,
+    spared: int,
+    *,
+    others: bool,
+) -> Counter[str]:
+    """Return the number of cores that each pod has of its own, as far as there are enough.
 
     Args:
-        node_cpus: CPUs of all pods, without limits.
-        limits: Number of cores by pod UID, raised to 1 and lowered to the pod's exclusive cores.
-            Pods without exclusive cores are not limited.
+        grants: All grants, in the order in which they are served.
+        limits: Cores of pods under measurement, by UID.
+        supply: Number of cores that can be owned.
+        spared: Number of cores that stay shared if any pod needs them.
+        others: Whether there may be pods without a grant, which do.
     """
-    limited = {
-        uid: _limited(node_cpus.pods[uid], count, node_cpus.cores)
-        for uid, count in limits.items()
-        if uid in node_cpus.pods and node_cpus.pods[uid].exclusive
+    isolated = {grant.pod: grant.whole_cores for grant in grants if grant.isolated}
+    measured = {
+        grant.pod: max(grant.whole_cores, MEASURED_CORES) for grant in grants if grant.pod in limits
     }
-    return replace(node_cpus, pods={**node_cpus.pods, **limited}) if limited else node_cpus
+    wanted = Counter(isolated) | Counter(measured)
+    shares = others or wanted.total() > supply
+    shares |= any(grant.millicores > wanted[grant.pod] * _MILLI for grant in grants)
+    left = supply - spared if shares else supply
+    cores: Counter[str] = Counter()
+    for each in (isolated, measured):  # what was bought comes before what is lent to be measured
+        for pod, count in each.items():
+            more = max(min(count - cores[pod], left), 0)
+            cores[pod] += more
+            left -= more
+    return cores
 
 
-def _limited(pod_cpus: PodCpus, count: int, units: Iterable[CpuSet]) -> PodCpus:
+def _limit(own: CpuSet, count: int, units: Iterable[CpuSet]) -> MeasurementLimit:
+    """Return the first of a pod's own cores, in assignment order; at least one."""
     # A core of which some CPUs are reserved counts with its other CPUs.
-    mine = [exclusive for each in units if (exclusive := each & pod_cpus.exclusive)]
-    if len(mine) == 1 < count:
-        return replace(pod_cpus, borrows=True)
+    mine = [exclusive for each in units if (exclusive := each & own)]
     used = mine[: max(count, 1)]
-    cpus = CpuSet(cpu for each in used for cpu in each)
-    return replace(pod_cpus, shared=_NOTHING, limit=MeasurementLimit(len(used), cpus))
+    return MeasurementLimit(len(used), CpuSet(cpu for each in used for cpu in each))
 
 
 def unshared_cpus(
-    pods: Sequence[ObservedPod], available: Mapping[str, CpuSet], guests: Collection[str] = ()
+    pods: Sequence[ObservedPod], available: Mapping[str, CpuSet]
 ) -> dict[str, CpuSet]:
     """Return, by pod UID, the CPUs that no other pod is confined to, as observed after a start.
 
     Containers that may use all CPUs do not count: they began while no agent could confine them.
-    Nor do guests on the CPUs of others.
 
     Args:
         pods: All pods of the node.
         available: CPUs that the cgroup of each pod has, by UID.
-        guests: Pods that may have been guests, by UID.
     """
     confined = {
         pod.uid: {
@@ -252,11 +225,7 @@ def unshared_cpus(
         for pod in pods
     }
     users = Counter(cpu for cpus in confined.values() for cpu in cpus)
-    hosts = Counter(cpu for uid, cpus in confined.items() if uid not in guests for cpu in cpus)
-    return {
-        uid: CpuSet(cpu for cpu in cpus if (users if uid in guests else hosts)[cpu] == 1)
-        for uid, cpus in confined.items()
-    }
+    return {uid: CpuSet(cpu for cpu in cpus if users[cpu] == 1) for uid, cpus in confined.items()}
 
 
 def still_exclusive(
@@ -282,3 +251,12 @@ def still_exclusive(
 def occupied_cpus(pod: ObservedPod) -> CpuSet:
     """Return the CPUs that the containers of a pod may use now."""
     return CpuSet(cpu for each in pod.containers for cpu in each.group.cpus)
+
+
+def common_cpus(pod: ObservedPod) -> CpuSet:
+    """Return the CPUs that all containers of a pod may use now.
+
+    One that has just begun may use any, until an agent has confined it like the others.
+    """
+    cpus = [each.group.cpus for each in pod.containers]
+    return reduce(and_, cpus) if cpus else CpuSet()

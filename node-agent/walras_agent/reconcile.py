@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from walras_agent.backoff import Backoff
 from walras_agent.dry_run import DryRunCgroups
-from walras_agent.enforce import NO_LIMITS, enable_cpuset
+from walras_agent.enforce import enable_cpuset
 from walras_agent.journal import Journal
 from walras_agent.memory.enforce import MemoryEnforcer
 from walras_agent.memory.limit_steps import ReclaimPace
 from walras_agent.memory.numa import NumaEnforcer, local_nodes
 from walras_agent.moves import target
 from walras_agent.observe import ControllerDisabledError
+from walras_agent.pod_cpus import NO_LIMITS
 from walras_agent.round_log import GroupFailure
 from walras_agent.shown_use import ShownUse
 from walras_agent.status import NodeStatus, pod_status
@@ -63,7 +64,6 @@ class Reconciler:
     _looked: float = -inf
     _use: ShownUse = field(init=False)
     _expected: Mapping[str, CpuSet] = field(default_factory=dict)
-    _quotas: Mapping[str, object] = field(default_factory=dict)
     _refused: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=300.0))
     _busy: Backoff = field(default_factory=lambda: Backoff(first=0.1, longest=30.0))
     _undone: Backoff = field(default_factory=lambda: Backoff(first=0.5, longest=60.0))
@@ -98,9 +98,8 @@ class Reconciler:
 
         Args:
             now: Monotonic time in seconds.
-            limits: Number of exclusive cores that a measured pod may use in this step, by UID; its
-                other cores stay idle. Ignored for pods without exclusive cores, and in mode
-                ``observe``.
+            limits: Number of cores of its own that a measured pod may use in this step, by UID; its
+                other cores stay idle. Ignored in mode ``observe``.
             fixed: Containers that stay on their CPUs in this step, whatever their grant; no other
                 pod gets these CPUs.
             undisturbed: Whether nobody else has made or removed a group, or written a file that is
@@ -136,7 +135,7 @@ class Reconciler:
 
     @property
     def competing(self) -> bool:
-        """Whether pods are short of time on shared CPUs, or could be, so that `correct` is due."""
+        """Whether pods compete for CPU time, or could, so that `correct` is due soon."""
         return self.enforcer.competing
 
     @property
@@ -144,13 +143,8 @@ class Reconciler:
         """Time in seconds after which `correct` is due."""
         return self.enforcer.pause
 
-    @property
-    def guests_due(self) -> bool:
-        """Whether `step` is due since a pod has fallen asleep or woken."""
-        return self.enforcer.guests_due
-
     def correct(self, now: float) -> tuple[FileWrite, ...]:
-        """Correct the weights of pods that share CPUs, without looking at anything else.
+        """Correct the weights of all pods, without looking at anything else.
 
         Returns:
             The writes that were made.
@@ -203,7 +197,6 @@ class Reconciler:
             undisturbed=undisturbed,
         )
         wanted = local_nodes(done.node_cpus, topology) if plan.memory_nodes == "local" else {}
-        corrections = self.enforcer.correct(waiting)
         numa = self.numa.step(done.pods, wanted, now)
         memory = {each.pod: each.memory for each in plan.grants if each.memory is not None}
         limits_held = self.memory.step(done.pods, memory, now)
@@ -218,7 +211,7 @@ class Reconciler:
                 for grant in plan.grants
             ),
             shared=done.node_cpus.shared,
-            writes=(*done.writes, *corrections, *numa.writes, *limits_held.writes),
+            writes=(*done.writes, *numa.writes, *limits_held.writes),
             repaired=repaired,
             failures=(
                 *done.failures,
@@ -282,7 +275,7 @@ class Reconciler:
                     repaired.append(name)
                 if name not in failed:
                     expected[name] = after
-        repaired += self._overwritten_quotas(done)
+        repaired += sorted(done.overwritten)
         for name in repaired:
             wait = self._undone.failed(name, now)
             _log.warning("%s was changed by others; next write in %g s", name, wait)
@@ -290,21 +283,6 @@ class Reconciler:
         # Without grants others may change all CPUs.
         self._expected = expected if done.node_cpus.pods else {}
         return tuple(repaired)
-
-    def _overwritten_quotas(self, done: CpuRound) -> list[str]:
-        """Return the pods whose quota or weight others changed: written again for the same CPUs."""
-        written = {setting.group for setting, _ in done.writes if setting.controller == "cpu"}
-        overwritten, quotas = [], {}
-        for pod in done.pods:
-            pod_cpus = done.node_cpus.pods.get(pod.uid)
-            if pod_cpus is None:
-                continue
-            groups = frozenset(pod.groups)
-            quotas[pod.uid] = (pod_cpus.milliweight, groups)
-            if self._quotas.get(pod.uid) == quotas[pod.uid] and groups & written:
-                overwritten.append(pod.group)
-        self._quotas = quotas
-        return overwritten
 
     def _failing(self, now: float) -> frozenset[str]:
         """Return the groups that must not be written yet because the last write failed."""

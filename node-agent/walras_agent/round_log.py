@@ -42,11 +42,13 @@ class RoundLog:
         fixed: Cgroups that must not be written in this round.
         writes: Writes that were made, in order.
         failed: The first failure of each cgroup that has one.
+        overwritten: Pods whose quota or weight others had changed, and that were written again.
     """
 
     fixed: Collection[str] = ()
     writes: list[FileWrite] = field(default_factory=list)
     failed: dict[str, GroupFailure] = field(default_factory=dict)
+    overwritten: set[str] = field(default_factory=set)
 
     @property
     def staying(self) -> set[str]:

@@ -1,208 +1,129 @@
-"""Facts: follows how pods use CPUs; computes the weights that correct it, and finds guests.
+"""Facts: follows how pods use the CPUs that they share, for the weights that divide these.
 
-While nobody is short of what it bought, or could use more, nothing has to be looked at often
-(`SharedTime.competing`).
+While no pod waits, nothing has to be looked at often (`SharedTime.competing`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import math
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
-from walras_agent.backoff import Backoff
-from walras_agent.correction import (
-    UNCORRECTED,
-    Correction,
-    CpuRate,
-    Purchase,
-    compete,
-    correct,
-    is_busy,
-)
-from walras_agent.cpuset import CpuSet
-from walras_agent.guests import find_guests, lent_cpus, with_guests
-from walras_agent.quota import MILLIWEIGHTS_BESIDE_GUESTS
+from walras_agent.correction import UNCORRECTED, compete, correct
+from walras_agent.weights import WeighedPod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from walras_agent.correction import Correction, CpuRate, Purchase
     from walras_agent.cpu_use import CpuUseReader
     from walras_agent.observe import ObservedPod
-    from walras_agent.pod_cpus import NodeCpus, WeightRule
 
-_ASLEEP = 0.01  # of a CPU, used at most by a pod that sleeps
-_AWAKE = 0.05  # of a CPU, used at least by a pod of which waiting threads are looked for
-_MORE = 0.1  # of a CPU, for which threads wait at least of a pod that could use more
-_SHORT = 0.95  # of what was bought, used at least by a guest that is well off
-_PAUSES = (10.0, 60.0)  # least and most seconds for which a pod that woke does not lend
-_IDLE = 0.9  # of the time between two glances, for a CPU whose owner may sleep
-_FORGOTTEN = 1.0  # seconds after which a glance says nothing
-_CORRECTABLE = 0.9  # least seconds of an interval by which weights are corrected
+_PAUSE = 2.0  # least seconds between two looks
+_PAUSE_OF_BOOSTS = 1.0  # the same while a pod weighs more than it bought
+_ALWAYS = 0.9  # of the time in which a thread waits, so that it is unknown how many do
+_ENOUGH = 0.99  # of what was bought, wanted by a pod that runs all the time
+_SPARE = 1.0  # CPUs that are idle where a pod that wakes has time, whatever it weighs
 
 
 @dataclass(slots=True)
 class SharedTime:
-    """The corrections of weights on one node, and which pods are busy.
+    """What the pods of one node use, and the corrections of their weights.
 
     Attributes:
         reader: Reader of the pods' CPU time.
-        weights: How grants become weights; if every thread has its own, nothing is corrected.
-        competing: Whether pods on shared CPUs were short of what they bought, or could have been,
-            or were seen for the first time, or whether a pod could use the CPUs of others.
-        guests: CPUs that each guest may use, by UID, since the last call of `lend`.
-        guests_due: Whether the next call of `lend` finds others.
-        lendable: CPUs that a pod would borrow if their owners, who are awake, fell asleep.
         idle: Function that returns how long each CPU has been idle, in seconds.
+        competing: Whether a pod waited for what it bought, or was seen for the first time, or
+            would have to wait when it wakes.
     """
 
     reader: CpuUseReader
-    weights: WeightRule
     idle: Callable[[], Mapping[int, float]]
     competing: bool = False
-    guests: Mapping[str, CpuSet] = field(default_factory=dict)
-    guests_due: bool = False
-    lendable: CpuSet = field(default_factory=CpuSet)
-    _glanced: float = -inf
+    _rates: Mapping[str, CpuRate] = field(default_factory=dict)
+    _corrections: Mapping[str, Correction] = field(default_factory=dict)
     _idle: Mapping[int, float] = field(default_factory=dict)
-    _quiet: Mapping[int, int] = field(default_factory=dict)
-    _corrections: dict[str, Correction] = field(default_factory=dict)
-    _busy: dict[str, float] = field(default_factory=dict)
     _looked: float = -inf
-    _pauses: Backoff = field(default_factory=lambda: Backoff(*_PAUSES))
-    _asleep: frozenset[str] = frozenset()
-    _wanted: Mapping[str, float] = field(default_factory=dict)
-    _refused: Collection[str] = ()
 
-    def age(self) -> float:
-        """Return the seconds since the last look."""
-        return self.reader.clock() - self._looked
+    @property
+    def pause(self) -> float:
+        """Least time in seconds between two looks."""
+        boosted = any(each.boosted for each in self._corrections.values())
+        return _PAUSE_OF_BOOSTS if boosted else _PAUSE
 
-    def glance(self) -> bool:
-        """Return whether a CPU that a pod would borrow fell idle, so that to look is worth while.
-
-        It reads one file. True twice for such a CPU: a pod sleeps if it used no time between two
-        looks, so a first one has to begin when the CPU is idle.
-        """
-        now, idle = self.reader.clock(), self.idle()
-        since, before = now - self._glanced, self._idle
-        self._glanced, self._idle = now, idle
-        self._quiet = {
-            cpu: self._quiet.get(cpu, 0) + 1
-            for cpu in self.lendable
-            if since < _FORGOTTEN and idle.get(cpu, 0.0) - before.get(cpu, inf) >= _IDLE * since
-        }
-        return any(times <= 2 for times in self._quiet.values())
+    def is_due(self) -> bool:
+        """Whether to look again is worth while."""
+        return self.reader.clock() - self._looked >= self.pause
 
     def look(
-        self, pods: Sequence[ObservedPod], node_cpus: NodeCpus, classes: Collection[str] = ()
+        self,
+        pods: Sequence[ObservedPod],
+        bought: Mapping[str, Purchase],
+        corrected: Collection[str],
     ) -> None:
-        """Read what pods used since the last look, correct weights by it, and find guests.
+        """Read what pods used since the last look, and correct weights by it.
 
         Args:
             pods: Pods of the node.
-            node_cpus: CPUs of the pods with a grant, before any correction, without guests.
-            classes: Cgroups of QoS classes whose pods are read, too, if they have no grant.
+            bought: What pods bought or requested, by UID; others are not read.
+            corrected: Those whose weights are corrected, by UID.
         """
-        self._looked = self.reader.clock()
-        bought = {} if self.weights.by_thread else self._purchases(node_cpus)
-        lendable = not self.weights.by_thread and len(node_cpus.pods) > 1
-        if not bought and not lendable:
-            self.reader.rates((), {})  # else, the next look would tell of all the time until then
-            self.competing, self._corrections, self._busy = False, {}, {}
-            self.guests_due = bool(self.guests)
-            return
-        granted = node_cpus.pods
-        read = [pod for pod in pods if pod.uid in granted or pod.parent in classes]
-        enough = {pod.uid: inf if pod.uid in granted else 1.0 for pod in read}
-        least = dict.fromkeys(granted.keys() - bought.keys(), _AWAKE)
-        rates = self.reader.rates(read, enough, least)
-        bought = {pod: each for pod, each in bought.items() if pod not in self.guests}
-        unknown = (bought.keys() & self.reader.seen) - rates.keys()
-        kept = {pod: self.correction(pod) for pod in self.guests}
-        long = {pod: rate for pod, rate in rates.items() if rate.seconds >= _CORRECTABLE}
-        self._corrections = kept | correct(bought, long, self._corrections)
-        self._busy = {pod: _busy_part(bought.get(pod), rate) for pod, rate in rates.items()}
-        if lendable:
-            self._find_sleepers(node_cpus, rates)
-        self.guests_due = self._find_guests(node_cpus) != self.guests
-        self.competing = bool(unknown) or compete(bought, rates) or bool(self._wanted)
+        now, before = self.reader.clock(), self._looked
+        self._looked = now
+        self._rates = self.reader.rates(pod for pod in pods if pod.uid in bought)
+        idle = self._idle_since(now - before)
+        sharing = {uid: bought[uid] for uid in corrected}
+        self._corrections = correct(sharing, self._rates, idle, self._corrections)
+        unknown = self.reader.seen - self._rates.keys()
+        sleeps = any(_busy(bought[uid], rate) < 1 for uid, rate in self._rates.items())
+        waits_when_it_wakes = sleeps and sum(idle.values()) < _SPARE
+        self.competing = bool(unknown) or waits_when_it_wakes or compete(self._rates)
 
-    def _find_sleepers(self, node_cpus: NodeCpus, rates: Mapping[str, CpuRate]) -> None:
-        """Find the pods that can lend, and those that could use more than they bought."""
-        granted = node_cpus.pods
-        seen = {pod: rate for pod, rate in rates.items() if pod in granted}
-        asleep = frozenset(pod for pod, rate in seen.items() if rate.wanted <= _ASLEEP)
-        bought = {pod: self.weights.cpus(each.milliweight) for pod, each in granted.items()}
-        short = {
-            pod
-            for pod in seen.keys() & self.guests.keys()
-            if seen[pod].used < _SHORT * min(bought[pod], seen[pod].wanted)
-        }
-        for pod in sorted((self._asleep & seen.keys()) - asleep | short):
-            self._pauses.failed(pod, self._looked)
-        self._pauses.keep(frozenset(granted))
-        pausing = self._pauses.waiting(self._looked)
-        self._asleep = asleep - pausing
-        self._wanted = {
-            pod: rate.wanted
-            for pod, rate in seen.items()
-            if pod not in pausing and (pod in self.guests or _needs_more(bought[pod], rate))
-        }
-        self.lendable = CpuSet()
-        if self._wanted:
-            lent = lent_cpus(node_cpus, self._asleep)
-            self.lendable = lent_cpus(node_cpus, granted.keys() - pausing) - lent
-
-    def _find_guests(self, node_cpus: NodeCpus) -> dict[str, CpuSet]:
-        return find_guests(node_cpus, self._asleep, self._wanted, self.guests, self._refused)
-
-    def lend(self, node_cpus: NodeCpus, refused: Collection[str] = ()) -> NodeCpus:
-        """Return the same CPUs with guests on those of pods that sleep.
-
-        Args:
-            node_cpus: CPUs that pods hold.
-            refused: Pods that can be no guests until the next call.
-        """
-        self._refused = refused
-        if len(node_cpus.pods) <= 1:  # nobody looks who sleeps until there are more
-            self._asleep, self._wanted, self.lendable = frozenset(), {}, CpuSet()
-        self.guests, self.guests_due = self._find_guests(node_cpus), False
-        least = MILLIWEIGHTS_BESIDE_GUESTS[self.reader.cgroups.version]
-        return with_guests(node_cpus, self.guests, least)
-
-    def corrected(self, node_cpus: NodeCpus) -> NodeCpus:
-        """Return the same CPUs with corrected weights."""
-        pods = {
-            pod: replace(pod_cpus, milliweight=round(pod_cpus.milliweight * correction.factor))
-            for pod, correction in self._corrections.items()
-            if correction.factor != 1 and (pod_cpus := node_cpus.pods.get(pod))
-        }
-        return replace(node_cpus, pods={**node_cpus.pods, **pods}) if pods else node_cpus
-
-    def correction(self, pod: str) -> Correction:
-        """Return the correction of a pod's weight."""
-        return self._corrections.get(pod, UNCORRECTED)
-
-    def busy(self, pod: str) -> float:
-        """Return the part of the time in which a thread of a pod ran or waited; 1 if unknown."""
-        return self._busy.get(pod, 1.0)
-
-    def _purchases(self, node_cpus: NodeCpus) -> dict[str, Purchase]:
+    def _idle_since(self, seconds: float) -> dict[int, float]:
+        """Return the part of the time since the last look in which each CPU was idle."""
+        now, before = self.idle(), self._idle
+        self._idle = now
         return {
-            pod: Purchase(self.weights.cpus(each.milliweight), len(each.exclusive), each.shared)
-            for pod, each in node_cpus.pods.items()
-            if each.shared
+            cpu: min(max(now[cpu] - before[cpu], 0.0) / seconds, 1.0)
+            for cpu in now.keys() & before.keys()
         }
 
+    def weighed(
+        self, pods: Sequence[ObservedPod], bought: Mapping[str, Purchase]
+    ) -> list[WeighedPod]:
+        """Return what every pod is weighed by, after the last look."""
+        return [
+            self._weighed(pod, bought[pod.uid])
+            if pod.uid in bought
+            else WeighedPod(pod.group, pod.parent, 0.0)
+            for pod in pods
+        ]
 
-def _needs_more(bought: float, rate: CpuRate) -> bool:
-    """Whether a pod could use more than it bought, and more than others leave it."""
-    waits = rate.waited is None or rate.waited > _MORE
-    return waits and rate.wanted > bought + _MORE
+    def _weighed(self, pod: ObservedPod, bought: Purchase) -> WeighedPod:
+        factor = self._corrections.get(pod.uid, UNCORRECTED).factor
+        rate = self._rates.get(pod.uid)
+        if rate is None:
+            at_once = min(math.ceil(bought.cpus), len(bought.allowed))
+            return WeighedPod(pod.group, pod.parent, bought.cpus, factor, 1.0, at_once)
+        busy, at_once = _busy(bought, rate), _at_once(bought, rate)
+        return WeighedPod(pod.group, pod.parent, bought.cpus, factor, busy, at_once)
 
 
-def _busy_part(bought: Purchase | None, rate: CpuRate) -> float:
-    if bought is not None and is_busy(bought, rate):
-        return 1.0
-    return min(1.0, rate.wanted)
+def _wanted(rate: CpuRate) -> float:
+    """Return the CPUs that a pod would have used had no thread waited."""
+    return rate.used + (rate.waited or 0.0)
+
+
+def _busy(bought: Purchase, rate: CpuRate) -> float:
+    """Return the part of the time in which a thread ran or waited; 1 if for all that was bought."""
+    wanted = _wanted(rate)
+    return 1.0 if wanted >= _ENOUGH * bought.cpus else min(wanted, 1.0)
+
+
+def _at_once(bought: Purchase, rate: CpuRate) -> int:
+    """Return the number of CPUs on which a pod runs at once, or would."""
+    threads = len(bought.allowed) if rate.threads is None else rate.threads
+    many = (rate.waited or 0.0) > _ALWAYS
+    running = threads if many else math.ceil(_wanted(rate))
+    return max(min(running, threads, len(bought.allowed)), 1)

@@ -28,16 +28,16 @@ class PodStatus:
     Attributes:
         pod: UID of the pod.
         title: Name of the pod in messages, ``namespace/name``.
-        cpus: CPUs that the pod may use, without those that it borrows; None while it has no
-            container on this node.
+        cpus: CPUs that the pod may use; None while it has no container on this node.
         memory: Memory limit in bytes; None if the pod has none.
         state: ``Enforced``; ``Pending`` while the pod is on its way; ``Failed`` if the kernel
             refuses a write for good; ``Absent`` while the pod has no container on this node.
-        reason: Message why the grant is not enforced; empty if it is.
+        reason: Message why the grant is not enforced, or that it is too small to be weighed; empty
+            if nothing is to be said.
         exclusive: CPUs that no other pod may use.
         memory_nodes: NUMA nodes that the pod's memory is bound to; None if it is not bound.
-        limit: Number of exclusive cores that a measurement limits all containers to; None without
-            a measurement, or while a container is not limited yet.
+        limit: Number of its own cores that a measurement limits all containers to; None without a
+            measurement, or while a container is not limited yet.
         demand: Bytes of memory that the pod could use; None if that is not measured.
         sockets: Sockets that the pod's CPUs are on; None while it has no container on this node.
         millicores: Thousandths of a core that the grant gives, as `EnforcedGrant.millicores`.
@@ -129,20 +129,18 @@ def pod_status(
     status = PodStatus(
         grant.pod,
         grant.title,
-        pod_cpus.held,
+        pod_cpus.cpus,
         report.limit if report and report.limit < UNLIMITED else None,
         "Enforced",
         exclusive=pod_cpus.exclusive,
         memory_nodes=bindings[grant.pod].nodes if grant.pod in bindings else None,
         limit=pod_cpus.limit.units if pod_cpus.limit else None,
         demand=memory.demands.get(grant.pod),
-        sockets=topology.sockets_of(pod_cpus.held),
+        sockets=topology.sockets_of(pod_cpus.cpus),
         millicores=grant.millicores,
         used=used.get(grant.pod),
     )
-    groups = {*pod.groups}
-    if pod_cpus.shared:
-        groups.add(pod.parent)  # its weight decides how much of the shared CPUs the pod has
+    groups = {*pod.groups, pod.parent}  # its weight decides how much of the shared CPUs the pod has
     failures = [each for each in done.failures if each.group in groups]
     if failures:
         status = replace(status, limit=None)
@@ -153,7 +151,7 @@ def pod_status(
         return replace(status, state="Failed" if stuck else "Pending", reason="; ".join(reasons))
     if pod_cpus.missing:
         missing = (
-            f"{pod_cpus.missing} of the granted cores are not available on this node: CPUs are "
+            f"{pod_cpus.missing} of the granted cores cannot be its own on this node: CPUs are "
             "offline, or pods on shared CPUs need one; reserve it in the Market "
             "(cores.reservedCores)"
         )
@@ -162,4 +160,7 @@ def pod_status(
         return replace(status, state="Pending", reason=report.reason)
     if grant.pod in bindings and bindings[grant.pod].reason:
         return replace(status, state="Pending", reason=bindings[grant.pod].reason)
+    if pod_cpus.milli < round(done.least_cpus * 1000):
+        least = f"{done.least_cpus:.3f} CPUs, the least that the node can weigh"
+        return replace(status, reason=f"its grant counts as {least}")
     return status

@@ -87,7 +87,7 @@ def test_jobs_are_held_to_whole_cores_of_one_socket(
     pids = {name: start(placer.open(name)) for name in granted}
     reconciler = placer.reconciler(lambda: topology)
     grants = (
-        EnforcedGrant(name, name, 1000 * cores) if cores else EnforcedGrant(name, name, 500)
+        EnforcedGrant(name, name, 1000 * cores or 500, isolated=True)
         for name, cores in granted.items()
     )
     reconciler.offer(NodePlan(1, "enforce", tuple(grants)))

@@ -92,7 +92,11 @@ class Agent:
 
 
 def grants(**millicores: int) -> list[EnforcedGrant]:
-    return [EnforcedGrant(pod, f"default/{pod}", each) for pod, each in millicores.items()]
+    """Return grants of pods that have their whole cores for themselves."""
+    return [
+        EnforcedGrant(pod, f"default/{pod}", each, isolated=True)
+        for pod, each in millicores.items()
+    ]
 
 
 def held(kernel: ModelKernel) -> dict[str, CpuSet]:
@@ -140,26 +144,75 @@ def test_grants_are_held_and_all_others_share_the_rest(
     assert len(now["a"]) == 2
     assert now["c"] == now["d"] == done.node_cpus.shared
     assert now["b"] == done.node_cpus.pods["b"].cpus
-    assert len(now["b"] & done.node_cpus.shared) == 1
+    assert now["b"] & now["c"] == now["c"], "its fraction is time on all shared CPUs"
     assert len(now["a"] | done.node_cpus.pods["b"].exclusive | now["c"]) == CORES
     before = len(kernel.writes)
     assert agent.hold(a=2000, b=1500).writes == ()
     assert len(kernel.writes) == before
 
 
+def large_node(version: Literal[1, 2]) -> tuple[ModelKernel, Topology]:
+    """Return a node of two sockets with 16 cores each, and its pods on all CPUs."""
+    kernel = ModelKernel(version, cpus=32)
+    for pod in "abc":
+        kernel.make(container(pod), tasks=1)
+    return kernel, machine(nodes=2, cores=16)
+
+
 @VERSIONS
-def test_fraction_stays_on_its_shared_cpu_when_others_go_and_the_agent_restarts(
+def test_pod_stays_in_its_domain_when_others_go_and_the_agent_restarts(
     version: Literal[1, 2], tmp_path: Path
 ) -> None:
-    kernel = node(version)
-    Agent(kernel, tmp_path).hold(a=700, b=600, c=1200)
+    kernel, topology = large_node(version)
+    shared = [EnforcedGrant(pod, pod, each) for pod, each in (("a", 9000), ("b", 9000))]
+    Agent(kernel, tmp_path, topology).enforcer.enforce(topology, shared)
     before = held(kernel)
-    assert [len(before[pod]) for pod in "abc"] == [1, 1, 2]
-    restarted = Agent(kernel, tmp_path)
-    assert restarted.hold(a=700, b=600, c=1200).writes == ()
-    restarted.hold(b=600, c=1200)
-    after = held(kernel)
-    assert (after["b"], after["c"]) == (before["b"], before["c"])
+    assert (before["a"], before["b"]) == (CpuSet(range(16)), CpuSet(range(16, 32)))
+    assert before["c"] == topology.cpuset, "it has no grant"
+    kernel.make(container("b", 1), tasks=1)  # while no agent is there
+    restarted = Agent(kernel, tmp_path, topology)
+    restarted.enforcer.enforce(topology, shared[1:])
+    assert held(kernel)["b"] == before["b"]
+    restarted.enforcer.enforce(topology, shared)
+    assert held(kernel)["a"] == before["a"]
+
+
+@VERSIONS
+def test_what_an_agent_that_knew_no_domains_did_is_taken_over_and_put_back(
+    version: Literal[1, 2], tmp_path: Path
+) -> None:
+    """It gave pods exclusive cores, and guests the least weight on those of others."""
+    kernel, topology = large_node(version)
+    original = texts(kernel, CPU_FILES[version]), held(kernel)
+    older = Agent(kernel, tmp_path, topology)
+    weight = "cpu.shares" if version == 1 else "cpu.weight"
+    steps = [
+        *(
+            (CgroupFile("cpuset", container(pod), "cpuset.cpus"), cpus)
+            for pod, cpus in (("a", "0-8"), ("b", "0-15"), ("c", "16-31"))
+        ),
+        (CgroupFile("cpu", pod_group(LAYOUT, "a", QOS["a"]), weight), "9000"),
+        (CgroupFile("cpu", pod_group(LAYOUT, "b", QOS["b"]), weight), "2"),
+        (CgroupFile("cpu", "/kubepods/burstable", weight), "2"),
+    ]
+    older.journal.record(steps, kernel)
+    for setting, value in steps:
+        older.journal.write(setting, value, kernel)
+    agent = Agent(kernel, tmp_path, topology)
+    shared = [EnforcedGrant(pod, pod, each) for pod, each in (("a", 9000), ("b", 9000))]
+    done = agent.enforcer.enforce(topology, shared)
+    assert done.failures == ()
+    now = held(kernel)
+    assert (now["a"], now["b"]) == (CpuSet(range(16)), CpuSet(range(16, 32)))
+    assert now["c"] == topology.cpuset
+    weights = [
+        int(kernel.read(CgroupFile("cpu", pod_group(LAYOUT, pod, QOS[pod]), weight)))
+        for pod in "ab"
+    ]
+    assert weights[0] == weights[1] > 1000
+    agent.hold()
+    assert (texts(kernel, CPU_FILES[version]), held(kernel)) == original
+    assert dict(agent.journal.originals) == {}
 
 
 @VERSIONS
@@ -208,8 +261,14 @@ def test_quota_is_lifted_while_granted_and_put_back(version: Literal[1, 2], tmp_
             assert kernel.read(CgroupFile("cpu", group, file)) == lifted
     agent.hold(b=1500)
     now = texts(kernel, CPU_FILES[version])
-    changed = {setting.group for setting, text in now.items() if text != original[setting]}
-    assert changed == {"/kubepods/burstable", pod_group(LAYOUT, "b", QOS["b"]), container("b")}
+    changed = {
+        setting.group
+        for setting, text in now.items()
+        if text != original[setting] and "weight" not in setting.file
+    }
+    mine = {pod_group(LAYOUT, "b", QOS["b"]), container("b")}
+    weighed = {"/kubepods/burstable", "/kubepods/besteffort"} if version == 1 else set()
+    assert mine <= changed <= mine | weighed
     agent.hold()
     assert texts(kernel, CPU_FILES[version]) == original
 

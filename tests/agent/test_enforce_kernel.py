@@ -49,7 +49,9 @@ class Node(RealPods):
         return CpuEnforcer(self.tree, PodObserver(self.tree, self.layout), journal)
 
     def hold(self, enforcer: CpuEnforcer | None = None, **millicores: int) -> CpuRound:
-        grants = [EnforcedGrant(pod, pod, amount) for pod, amount in millicores.items()]
+        grants = [
+            EnforcedGrant(pod, pod, amount, isolated=True) for pod, amount in millicores.items()
+        ]
         return (enforcer or self.enforcer()).enforce(Topology.read(), grants)
 
 
@@ -205,7 +207,7 @@ CgroupTree.write = write
 tree = CgroupTree.at()
 observer = PodObserver(tree, Layout("cgroupfs", root))
 enforcer = CpuEnforcer(tree, observer, Journal.open(Path(journal)))
-enforcer.enforce(Topology.read(), [EnforcedGrant(pod, pod, 1000)])
+enforcer.enforce(Topology.read(), [EnforcedGrant(pod, pod, 1000, isolated=True)])
 """
 
 

@@ -58,7 +58,7 @@ NOTHING = CpuSet()
 
 
 class Machine:
-    """A run whose jobs are granted CPUs or, if granted 0, half of a shared one."""
+    """A run whose jobs are granted CPUs of their own or, if granted 0, half of a shared one."""
 
     def __init__(self, placer: JobPlacer) -> None:
         self.placer = placer
@@ -80,7 +80,8 @@ class Machine:
         fixed: Collection[PlacedJob] = (),
     ) -> NodeStatus:
         grants = [
-            EnforcedGrant(name, name, round(1000 * (count or 0.5))) for name, count in cpus.items()
+            EnforcedGrant(name, name, round(1000 * (count or 0.5)), isolated=True)
+            for name, count in cpus.items()
         ]
         self.epoch += 1
         self.reconciler.offer(NodePlan(self.epoch, mode, tuple(grants), "thread"))
@@ -112,14 +113,30 @@ def test_own_cpus_are_nobody_elses_and_the_rest_is_shared(machine: Machine) -> N
     assert status.is_enforced
     (own,) = cpus_of(owner)
     assert len(own) == 1
-    free = sorted(TOPOLOGY.cpuset - own)
-    shared = [CpuSet([free[0]]), CpuSet([free[min(1, len(free) - 1)]])]
+    free = TOPOLOGY.cpuset - own
+    first, last = min(free), sorted(free)[min(1, len(free) - 1)]
+    pinned = [CpuSet([first]), CpuSet([last])]
+    shared = pinned if machine.placer.weighs_threads else [free, free]
     assert [cpus_of(job) for job in sharers] == [{shared[0]}, {shared[1]}]
     assert {pod.pod: pod.exclusive for pod in status.pods} == {
         "a": own,
         "b": CpuSet(),
         "c": CpuSet(),
     }
+
+
+@needs_root
+@needs_cpuset
+def test_by_cgroup_jobs_share_all_cpus_unless_they_are_isolated() -> None:
+    machine = Machine(open_placer(run_id(), "cgroup"))
+    try:
+        jobs = [machine.start(name) for name in "ab"]
+        grants = (EnforcedGrant("a", "a", 1000), EnforcedGrant("b", "b", 500))
+        machine.reconciler.offer(NodePlan(1, "enforce", grants, "thread"))
+        assert machine.step().is_enforced
+        assert [cpus_of(job) for job in jobs] == [{TOPOLOGY.cpuset}] * 2
+    finally:
+        machine.close()
 
 
 def test_all_cpus_may_be_owned(machine: Machine) -> None:

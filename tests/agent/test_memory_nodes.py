@@ -84,23 +84,23 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
     return Node(ModelKernel(request.param, numa=2), tmp_path)
 
 
-def test_nodes_are_those_of_the_cpus_that_a_pod_owns() -> None:
-    topology = machine(nodes=2, cores=4)
-    grants = [
-        EnforcedGrant("a", "a", 3000),
-        EnforcedGrant("b", "b", 3000),
-        EnforcedGrant("c", "c", 500),
-    ]
-    node_cpus = allocate_cpus(topology, grants, {})
-    assert local_nodes(node_cpus, topology) == {"a": CpuSet([0]), "b": CpuSet([1])}
+def isolated(**cores: int) -> list[EnforcedGrant]:
+    return [EnforcedGrant(pod, pod, 1000 * each, isolated=True) for pod, each in cores.items()]
+
+
+def test_nodes_are_those_of_the_cpus_that_a_pod_owns_or_of_its_domain() -> None:
+    topology = machine(nodes=2, cores=12)
+    grants = [*isolated(a=3, b=10), EnforcedGrant("c", "c", 500)]
+    node_cpus = allocate_cpus(topology, grants, {}, shared_before={"c": CpuSet([20])})
+    nodes = {"a": CpuSet([1]), "b": CpuSet([0]), "c": CpuSet([1])}
+    assert local_nodes(node_cpus, topology) == nodes
 
 
 def test_nodes_without_memory_are_left_out() -> None:
     topology = replace(machine(nodes=2, cores=4), memory=CpuSet([0]))
-    grants = [EnforcedGrant("a", "a", 4000), EnforcedGrant("b", "b", 2000)]
-    node_cpus = allocate_cpus(topology, grants, {})
+    node_cpus = allocate_cpus(topology, isolated(a=4, b=2), {})
     assert local_nodes(node_cpus, topology) == {"a": CpuSet([0])}
-    split = allocate_cpus(topology, [EnforcedGrant("a", "a", 6000)], {})
+    split = allocate_cpus(topology, isolated(a=6), {})
     assert local_nodes(split, topology) == {"a": CpuSet([0])}
 
 

@@ -31,7 +31,9 @@ def pod(uid: str, *containers: Container) -> ObservedPod:
 
 def granted(**millicores: int) -> NodeCpus:
     return allocate_cpus(
-        TOPOLOGY, [EnforcedGrant(uid, uid, each) for uid, each in millicores.items()], {}
+        TOPOLOGY,
+        [EnforcedGrant(uid, uid, each, isolated=True) for uid, each in millicores.items()],
+        {},
     )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])
 def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
-    return Node(ModelKernel(request.param, cpus=CORES), tmp_path)
+    return Node(ModelKernel(request.param, cpus=CORES), tmp_path, owning=".*")
 
 
 def test_before_the_first_plan_nothing_is_done(node: Node) -> None:
@@ -74,7 +74,7 @@ def test_observing_puts_everything_back_and_tells_the_writes(node: Node) -> None
 def test_preview_is_what_a_step_then_does(node: Node) -> None:
     node.start_pod("a", memory=Memory(anonymous=100 * MIB, reclaimable=400 * MIB))
     node.start_pod("b")
-    plan = NodePlan(1, "observe", (EnforcedGrant("a", "default/a", 2000, memory=1 << 28),))
+    plan = NodePlan(1, "observe", (EnforcedGrant("a", "default/a", 2000, 1 << 28, isolated=True),))
     shown = node.agent.preview(plan, node.now)
     assert node.kernel.writes == []
     assert dict(node.journal.originals) == {}
@@ -141,7 +141,7 @@ def test_container_that_is_busy_is_not_tried_all_the_time(node: Node) -> None:
 
 def test_offline_cpus_are_made_up_for_and_taken_back(tmp_path: Path) -> None:
     """On version 2: version 1 moves tasks out of groups that lose all their CPUs."""
-    node = Node(ModelKernel(2, cpus=CORES), tmp_path)
+    node = Node(ModelKernel(2, cpus=CORES), tmp_path, owning=".*")
     node.start_pod("a")
     node.start_pod("b")
     node.plan(a=6000)
@@ -151,7 +151,7 @@ def test_offline_cpus_are_made_up_for_and_taken_back(tmp_path: Path) -> None:
     node.online -= gone
     status = node.step()
     assert states(status) == {"a": "Pending"}
-    assert "2 of the granted cores are not available" in status.pods[0].reason
+    assert "2 of the granted cores cannot be its own" in status.pods[0].reason
     node.kernel.online(gone)
     node.online |= gone
     for _ in range(5):
@@ -289,24 +289,41 @@ def test_agent_that_was_killed_goes_on_where_it_was(node: Node) -> None:
     assert node.step().writes == ()
 
 
-def test_limited_pod_owns_the_cores_that_it_does_not_use(node: Node) -> None:
+@pytest.mark.parametrize("owning", ["a", ""])
+def test_limited_pod_owns_the_cores_that_it_does_not_use(node: Node, owning: str) -> None:
     """While its speedup is measured nobody else may come onto them."""
+    node.owning = owning
     for uid in "abc":
         node.start_pod(uid)
     node.plan(a=4000, b=1000)
     before = node.step().pods[0]
+    own = node.step(a=4).pods[0].exclusive
+    assert len(own) == 4
     for count in (1, 3, 2):
         status = node.step(a=count)
         assert status.pods[0].limit == count
-        assert status.pods[0].exclusive == before.exclusive
+        assert status.pods[0].exclusive == own
         assert node.cpus(node.container("a")) == status.pods[0].cpus
         assert len(status.pods[0].cpus) == count
         assert states(status) == {"a": "Enforced", "b": "Enforced"}
         for uid in "bc":
-            assert not node.cpus(node.container(uid)) & before.exclusive
+            assert not node.cpus(node.container(uid)) & own
         assert status.repaired == ()
-    assert node.step().pods[0] == before
-    assert node.cpus(node.container("a")) == before.exclusive
+    assert replace(node.step().pods[0], used=None) == before
+    assert node.cpus(node.container("a")) == (own if owning else CpuSet(range(CORES)))
+
+
+def test_a_pod_of_half_a_core_is_measured_on_two(node: Node) -> None:
+    node.owning = ""
+    node.start_pod("a")
+    node.start_pod("b")
+    node.plan(a=500, b=2000)
+    before = node.everybody()
+    status = node.step(a=1 << 16)
+    assert (status.pods[0].limit, len(status.pods[0].exclusive)) == (2, 2)
+    assert status.pods[1].cpus == status.shared == CpuSet(range(2, CORES))
+    node.step()
+    assert node.everybody() == before
 
 
 def test_limited_pod_with_a_fraction_is_as_fast_as_its_whole_cores(node: Node) -> None:

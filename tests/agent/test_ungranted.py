@@ -21,7 +21,7 @@ ISOLATED = CpuSet([4, 5])
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])
 def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
     """Three pods: `p0`, `d0`, and `r0`, which its runtime confined to CPU 7."""
-    node = Node(ModelKernel(request.param), tmp_path, isolated=ISOLATED)
+    node = Node(ModelKernel(request.param), tmp_path, isolated=ISOLATED, owning=".*")
     for uid in ("d0", "p0"):
         node.start_pod(uid)
     node.kernel.make(node.container("r0"), tasks=1, cpus="7")
@@ -50,6 +50,12 @@ def test_isolated_cpus_and_confinement_are_kept(node: Node) -> None:
     assert settle(node) == {"d0": "2-7", "p0": "0-1", "r0": "7"}
     node.plan()
     assert settle(node) == {"d0": "0-7", "p0": "0-7", "r0": "7"}
+
+
+def test_who_shares_a_domain_takes_nothing_from_others(node: Node) -> None:
+    node.owning = ""
+    node.plan(p0=2000)
+    assert settle(node) == {"d0": "0-7", "p0": "0-3,6-7", "r0": "7"}
 
 
 def test_a_granted_pod_leaves_isolated_cpus_and_has_them_again(node: Node) -> None:
@@ -90,7 +96,7 @@ def test_what_others_write_is_kept_unless_a_pod_owns_it(node: Node) -> None:
 def test_a_container_that_others_confine_later_stays_so(
     version: Literal[1, 2], tmp_path: Path
 ) -> None:
-    node = Node(ModelKernel(version), tmp_path, isolated=ISOLATED)
+    node = Node(ModelKernel(version), tmp_path, isolated=ISOLATED, owning=".*")
     for uid in ("d0", "p0", "r0"):
         node.start_pod(uid)
     node.plan(p0=2000)
@@ -107,7 +113,7 @@ def test_a_container_that_others_confine_later_stays_so(
 
 def test_confinement_outlives_the_cpus_that_go_offline(tmp_path: Path) -> None:
     """In v2 a container without any CPU that is online may use all CPUs of the group above it."""
-    node = Node(ModelKernel(2), tmp_path, isolated=ISOLATED)
+    node = Node(ModelKernel(2), tmp_path, isolated=ISOLATED, owning=".*")
     for uid in ("d0", "p0"):
         node.start_pod(uid)
     node.kernel.make(node.container("r0"), tasks=1, cpus="5,7")

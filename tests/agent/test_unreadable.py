@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])
 def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
-    return Node(ModelKernel(request.param, cpus=CORES), tmp_path)
+    return Node(ModelKernel(request.param, cpus=CORES), tmp_path, owning=".*")
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.ENOMEM])
@@ -100,7 +100,7 @@ def test_a_pod_whose_groups_cannot_be_listed_ends_no_grant(
 
 def test_one_pass_enables_the_controller_for_all_pods(tmp_path: Path) -> None:
     kernel = CpusetDisabled(2, cpus=CORES)
-    node = Node(kernel, tmp_path)
+    node = Node(kernel, tmp_path, owning=".*")
     pods = [f"p{number}" for number in range(40)]
     for uid in pods:
         node.start_pod(uid)

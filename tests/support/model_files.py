@@ -460,6 +460,7 @@ FILES_V2 = {
     "cpu.pressure": File(
         lambda _, group: f"some avg10=0.00 total={int(group.cpu_waited * 1e6)}\nfull total=0"
     ),
+    "pids.current": File(lambda _, group: str(sum(each.tasks for each in group.subtree()))),
     "cpu.max": File(_read_max, _write_max),
     "cpu.max.burst": File(lambda _, group: str(group.burst), _write_burst),
     **{

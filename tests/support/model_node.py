@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ class Node:
     """A node of the model kernel with an agent that can be started anew.
 
     Attributes:
+        owning: Pattern of the UIDs of pods that are granted whole cores for themselves.
         idle: Seconds for which each CPU has been idle so far; the model runs no programs.
     """
 
@@ -50,6 +52,7 @@ class Node:
     numa: int = 1
     unit: Unit = "core"
     memory_nodes: MemoryNodes = "any"
+    owning: str = ""
     idle: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -114,7 +117,10 @@ class Node:
 
     def offer(self, epoch: int, mode: Mode, memory: int | None = None, **millicores: int) -> bool:
         grants = (
-            EnforcedGrant(uid, f"default/{uid}", each, memory) for uid, each in millicores.items()
+            EnforcedGrant(
+                uid, f"default/{uid}", each, memory, isolated=bool(re.fullmatch(self.owning, uid))
+            )
+            for uid, each in millicores.items()
         )
         plan = NodePlan(epoch, mode, tuple(grants), self.unit, self.memory_nodes)
         return self.agent.offer(plan)

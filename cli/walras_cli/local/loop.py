@@ -294,7 +294,7 @@ class Loop:
     def _grant(self, states: Mapping[str, JobState]) -> None:
         """Say what every job is granted; one that has no place yet gets it first."""
         grants = []
-        for state in states.values():
+        for key, state in states.items():
             try:
                 state.place = state.place or self.host.open(state.job)
             except (LaunchError, PlacementError) as error:
@@ -303,7 +303,9 @@ class Loop:
             if state.grant is not None:
                 said = state.job.spec.isolated
                 isolated = self.market.rules.cores.isolated if said is None else said
-                grants.append(_for_agent(state.grant, state.place, isolated=isolated))
+                waits = state.phase is Phase.WAITING and self._can_be_profiled(state)
+                grant = _for_agent(state.grant, state.place, isolated=isolated)
+                grants.append(_alone(grant) if waits or key in self._profiling else grant)
         self.host.grant(self.market.rules.mode, grants)
         self._hold()
 
@@ -409,9 +411,13 @@ class Loop:
 
 
 def _for_agent(grant: PlannedGrant, place: Place, *, isolated: bool) -> EnforcedGrant:
-    """Whole cores of its own and, by weight, a part of those that nobody owns."""
     millicores = max(1, round(1000 * grant.held))
     return EnforcedGrant(place.name, grant.title, millicores, isolated=isolated)
+
+
+def _alone(grant: EnforcedGrant) -> EnforcedGrant:
+    """Return the whole cores of a grant, as a job needs them that is to be profiled."""
+    return replace(grant, millicores=1000 * grant.whole_cores, isolated=True)
 
 
 def under(market: LocalMarket, mechanism: core.CoreMechanism) -> LocalMarket:

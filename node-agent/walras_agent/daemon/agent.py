@@ -122,8 +122,6 @@ class Agent:
         end = time.monotonic() + seconds
         reconciler = self.node.reconciler
         while reconciler.competing and not self._stopping:
-            if reconciler.guests_due:
-                return False
             due = min(end, time.monotonic() + reconciler.pause)
             if self.waiter.wait(due - time.monotonic()):
                 return True

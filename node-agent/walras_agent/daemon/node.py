@@ -13,6 +13,7 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.inotify import WatchedPods
 from walras_agent.daemon.report import topology_of
 from walras_agent.enforce import CpuEnforcer
+from walras_agent.group_weight import counts_for_each_cpu
 from walras_agent.kernel import read_kernel
 from walras_agent.kubelet import Kubelet
 from walras_agent.kubepods import Layout
@@ -138,6 +139,7 @@ class NodeComponents:
             reserved=kubelet.reserved,
             possible=possible,
             classes=layout.classes,
+            concurrent=counts_for_each_cpu(paths.host),
         )
         reconciler = Reconciler(
             enforcer,

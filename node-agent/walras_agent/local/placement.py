@@ -17,18 +17,20 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.enforce import CpuEnforcer
+from walras_agent.group_weight import counts_for_each_cpu
 from walras_agent.journal import Journal
 from walras_agent.local.affinity import AffinityGroups
 from walras_agent.local.cgroups import kernel_groups, remove_stale_runs
+from walras_agent.local.pinned_cpus import pin_cpus
 from walras_agent.local.runs import PlacementError, Run, container_of, marker, run_id
 from walras_agent.memory.enforce import MemoryEnforcer
 from walras_agent.memory.numa import NumaEnforcer
 from walras_agent.moves import CPUS
 from walras_agent.observe import PodObserver, read_group
-from walras_agent.pod_cpus import WeightRule
-from walras_agent.quota import CPUS_OF_LARGEST_WEIGHT
+from walras_agent.pod_cpus import allocate_cpus
 from walras_agent.reconcile import Reconciler
 from walras_agent.tree import CgroupError, CgroupFile, Cgroups
+from walras_agent.weights import RANGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,8 +48,7 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-_CORRECTED = 8  # factor by which a weight may be corrected if a job has all CPUs
-_FINEST = 8  # times the kubelet's weights: a thousandth of a core is one of v1's, a third of v2's
+_OF_A_CPU = 8192  # weight: fine enough for a hundredth of one in v1
 
 
 class PlacementGroups(Cgroups, Protocol):
@@ -200,8 +201,16 @@ class JobPlacer:
         """
         journal = Journal.in_memory()
         observer = PodObserver(self._groups, self._run)
+        by_nice = self._groups.weighs_threads  # which knows no finer weights than the kubelet's
+        weights = RANGES[self._groups.version]
         enforcer = CpuEnforcer(
-            self._groups, observer, journal, others=False, weights=self._weights(topology())
+            self._groups,
+            observer,
+            journal,
+            others=False,
+            weights=weights if by_nice else weights._replace(of_a_cpu=_OF_A_CPU),
+            concurrent=counts_for_each_cpu() and not by_nice,
+            allocate=pin_cpus if by_nice else allocate_cpus,
         )
         memory = MemoryEnforcer(self._groups, journal)
         nodes = NumaEnforcer(self._groups, journal)
@@ -211,13 +220,6 @@ class JobPlacer:
     def weighs_threads(self) -> bool:
         """Whether shared CPUs are divided by nice values of threads, and so only roughly."""
         return self._groups.weighs_threads
-
-    def _weights(self, topology: Topology) -> WeightRule:
-        """Return weights that are fine, and leave room to correct them by a factor."""
-        if self._groups.weighs_threads:
-            return WeightRule(by_thread=True)
-        room = CPUS_OF_LARGEST_WEIGHT // len(topology.cpus) // _CORRECTED
-        return WeightRule(scale=max(1, min(room, _FINEST)))
 
     def close(self) -> None:
         """Kill and remove all jobs, even if one cannot be killed; may be repeated."""

@@ -219,14 +219,14 @@ def _groups(containers: Iterable[Container]) -> list[str]:
 
 
 def local_nodes(node_cpus: NodeCpus, topology: Topology) -> dict[str, CpuSet]:
-    """Return the NUMA nodes with memory of the exclusive CPUs of pods that have some, by UID."""
+    """Return the NUMA nodes with memory of the CPUs of pods, or of their own ones, by UID."""
     node_of = {
         cpu.id: cpu.numa
         for cpu in topology.cpus
         if topology.memory is None or cpu.numa in topology.memory
     }
     local = {
-        uid: CpuSet(node_of[cpu] for cpu in pod_cpus.exclusive if cpu in node_of)
+        uid: CpuSet(node_of[cpu] for cpu in pod_cpus.exclusive or pod_cpus.cpus if cpu in node_of)
         for uid, pod_cpus in node_cpus.pods.items()
     }
     return {uid: nodes for uid, nodes in local.items() if nodes}

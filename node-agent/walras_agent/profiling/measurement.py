@@ -1,9 +1,9 @@
 """Facts: one measurement of a pod, as a state machine driven by the status of the node.
 
-It first *probes*: it requests all cores that the pod owns, or the only one and one that it borrows,
-to learn their number. Then, for every sample, it is *moving* until the pod is on that many cores,
+It first *probes*: it requests all cores that the pod can have of its own meanwhile, to learn their
+number. Then, for every sample, it is *moving* until the pod is on that many cores,
 *settling* while threads spread over them and caches fill, and *counting* between two readings. A
-disturbed sample is taken again, as when the owner of a borrowed core wakes.
+disturbed sample is taken again.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class PodMeasurement:
         """Poll until the limit is in effect, at most for `MOVE_TIMEOUT_SECONDS`."""
         self.due = now + _POLL_SECONDS
         if now - since >= MOVE_TIMEOUT_SECONDS:
-            why = pod.reason or "it has one core, and no pod sleeps whose core it could borrow"
+            why = pod.reason or "other pods need the cores that would be its own"
             raise _UnmeasurableError(
                 f"the CPUs of {pod.title} cannot be changed ({why}): request it again later"
             )
@@ -297,11 +297,9 @@ def _pod_status(status: NodeStatus, uid: str) -> PodStatus:
         )
     pod = next((each for each in status.pods if each.pod == uid), None)
     if pod is None:
-        raise _UnmeasurableError("the pod has no grant on this node: grant it two cores or more")
+        raise _UnmeasurableError("the pod has no grant on this node: grant it cores there")
     if pod.state == "Absent":
         raise _UnmeasurableError(f"{pod.title}: {pod.reason}")
-    if not pod.exclusive:
-        raise _UnmeasurableError(f"{pod.title} has no core of its own: grant it two cores or more")
     return pod
 
 

@@ -28,8 +28,8 @@ def core_counts(requested: tuple[int, ...] | None, held: int) -> tuple[int, ...]
     """
     if held < 2:
         raise ValueError(
-            f"the pod holds {held} whole cores, and speedup shows only on two or more: "
-            "measure it when it has a larger grant"
+            f"the pod can have {held} whole cores of its own now, and speedup shows only on two or "
+            "more: measure it when other pods need fewer"
         )
     if requested is None:
         powers = {1 << exponent for exponent in range(held.bit_length())}

@@ -13,7 +13,7 @@ from walras.clearing import clear
 from walras.market.snapshot import Policy
 from walras.numerics.segments import group
 from walras.speedup.amdahls_law import speedup_in_hardware
-from walras_agent.quota import cpu_shares
+from walras_agent.weights import cpu_shares
 from walras_cli.what_if.held import Machine, as_enforced
 from walras_studies.amdahl.whole_cores import round_cores
 from walras_studies.held.worlds import name_of

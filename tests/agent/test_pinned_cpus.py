@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from machines import machine
 from walras_agent.cpuset import CpuSet
-from walras_agent.shared_cpus import Fraction, place_fractions
+from walras_agent.local.pinned_cpus import Fraction, place_fractions
 from walras_agent.topology import Topology
 
 

@@ -1,31 +1,72 @@
-"""Pure: chooses the shared CPUs that each pod uses for the fraction of its grant.
+"""Pure: chooses the CPUs of jobs whose threads have weights of their own: nice values.
 
-Weights divide the time of one CPU exactly, but that of several only as far as the kernel spreads
-every pod's threads evenly over them. So a fraction is pinned to one CPU if it fits there beside
-those of other pods (bin packing); what does not fit gets as few CPUs as have room for it. They fit
-if they add up to half a percent too much, as three rounded thirds may: that is less than weights
-are off by on several CPUs.
+These divide the time of one CPU, but not that of several, since a job with more threads has more of
+it there. So whole cores are a job's own, and the fraction beyond them is pinned to one shared CPU
+if it fits there beside those of other jobs (bin packing); what does not fit gets as few CPUs as
+have room for it. They fit if they add up to half a percent too much, as three rounded thirds may:
+that is less than weights are off by on several CPUs.
 
-A pod stays where it is while it fits. The others take the emptiest CPU near their own ones, where
-others leave most, or the fullest if more of them fit that way. All pods are placed anew only if
+A job stays where it is while it fits. The others take the emptiest CPU near their own ones, where
+others leave most, or the fullest if more of them fit that way. All jobs are placed anew only if
 that pins more of them.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent.cpuset import CpuSet
+from walras_agent.pod_cpus import NodeCpus, allocate_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from walras_agent.topology import Cpu, Topology
+    from walras_agent.node_plan import EnforcedGrant
+    from walras_agent.topology import Cpu, Topology, Unit
 
 _MILLI = 1000  # of one CPU
 _ROOM = 1005
 _NOTHING = CpuSet()
+
+
+def pin_cpus(
+    topology: Topology,
+    grants: Iterable[EnforcedGrant],
+    previous: Mapping[str, CpuSet],
+    unit: Unit = "core",
+    reserved: CpuSet = _NOTHING,
+    *,
+    shared_before: Mapping[str, CpuSet],
+    others: bool,
+    limits: Mapping[str, int],
+) -> NodeCpus:
+    """Choose the CPUs of every grant as `pod_cpus.allocate_cpus` does, but pin fractions.
+
+    What a pod bought is what its threads weigh beside those of others: the fraction of its grant,
+    or a core if it has only CPUs of its own.
+    """
+    isolated = {grant.pod: replace(grant, isolated=True) for grant in grants}
+    node_cpus = allocate_cpus(
+        topology, isolated.values(), previous, unit, reserved, others=others, limits=limits
+    )
+    weighed = {}
+    for pod, each in node_cpus.pods.items():
+        grant = isolated[pod]
+        rest = grant.millicores - (grant.whole_cores - each.missing) * _MILLI
+        weighed[pod] = (rest or _MILLI) * each.milli // grant.millicores
+    fractions = [
+        Fraction(pod, weighed[pod], each.exclusive)
+        for pod, each in node_cpus.pods.items()
+        if each.shared
+    ]
+    pinned = place_fractions(topology, node_cpus.shared, fractions, shared_before, reserved)
+    pods = {
+        pod: replace(each, shared=pinned.get(pod, _NOTHING), milli=weighed[pod])
+        for pod, each in node_cpus.pods.items()
+    }
+    return replace(node_cpus, pods=pods)
 
 
 class Fraction(NamedTuple):
