@@ -79,11 +79,21 @@ class CpuRound:
 
 
 class _Settled(NamedTuple):
-    """Pods after a round, the CPUs that they have, and the domains of the node."""
+    """What a round led to, by which weights are corrected until the next.
 
-    pods: tuple[ObservedPod, ...]
-    node_cpus: NodeCpus
-    domains: tuple[CpuSet, ...]
+    Attributes:
+        pods: Pods of the node.
+        granted: Those with a grant, by UID.
+        bought: What pods bought, or requested if they have no grant, by UID.
+        corrected: Those of them whose weights are corrected.
+        cpus: Number of CPUs of the node.
+    """
+
+    pods: Sequence[ObservedPod]
+    granted: Collection[str]
+    bought: Mapping[str, Purchase]
+    corrected: Collection[str]
+    cpus: int
 
 
 @dataclass(slots=True)
@@ -120,7 +130,6 @@ class CpuEnforcer:
     # Exclusive CPUs of each pod now, and shared ones so far; None after a start.
     _exclusive: Mapping[str, CpuSet] | None = None
     _shared: Mapping[str, CpuSet] | None = None
-    # What the last round led to, by which weights are corrected.
     _settled: _Settled | None = None
     # The result of a round that had nothing to write, and its inputs.
     _unchanged: tuple[object, CpuRound] | None = None
@@ -188,7 +197,7 @@ class CpuEnforcer:
         now, node_cpus = self._move_all(pods, allocate, topology, log)
         least = 0.0
         if node_cpus.pods:
-            self._settled = _Settled(now, node_cpus, domains_of(topology))
+            self._settled = self._settle(now, node_cpus, topology)
             least = self._weigh(self._settled, log)
             self._forget_deleted(now)
         else:  # no exclusive CPUs, so everything can be restored
@@ -280,18 +289,42 @@ class CpuEnforcer:
             log.back_off(name)
         return pods, node_cpus
 
+    def _settle(
+        self, pods: Sequence[ObservedPod], node_cpus: NodeCpus, topology: Topology
+    ) -> _Settled:
+        bought: dict[str, Purchase] = {}
+        corrected: list[str] = []
+        domains = domains_of(topology)
+        for pod in pods:
+            granted = node_cpus.pods.get(pod.uid)
+            if granted is not None:
+                allowed = granted.cpus
+                purchase = Purchase(granted.milli / _MILLI, granted.user or pod.uid, allowed)
+            else:
+                allowed = CpuSet(
+                    cpu for each in pod.containers for cpu in target(pod, each, node_cpus)
+                )
+                purchase = Purchase(self._bandwidth.requested(pod), pod.uid, allowed)
+            if not purchase.cpus or not allowed:
+                continue
+            bought[pod.uid] = purchase
+            # One without a grant that may run anywhere would make one domain of all.
+            within = granted is not None or sum(bool(allowed & each) for each in domains) == 1
+            if within and allowed & node_cpus.shared:
+                corrected.append(pod.uid)
+        return _Settled(pods, node_cpus.pods.keys(), bought, corrected, len(topology.cpus))
+
     def _weigh(self, settled: _Settled, log: RoundLog, *, quotas: bool = True) -> float:
         """Write the weights of all pods and classes; return the CPUs of the least weight.
 
         Args:
-            settled: Pods, and the CPUs that they have.
+            settled: What the round led to.
             log: Of this round.
             quotas: Whether to lift quotas, too, and to restore what is no longer enforced.
         """
-        pods, node_cpus, domains = settled
-        bought, cpus = self._bought(pods, node_cpus), sum(map(len, domains))
+        pods, granted, bought, corrected, cpus = settled
         if self._time.is_due():
-            self._time.look(pods, bought, _corrected(bought, node_cpus, domains))
+            self._time.look(pods, bought, corrected)
         allowed = self.weights or RANGES[self.cgroups.version]
         scale = weight_of_a_cpu(sum(each.cpus for each in bought.values()), cpus, allowed)
         weights = final_weights(
@@ -303,25 +336,10 @@ class CpuEnforcer:
             concurrent=self.concurrent,
         )
         if quotas:
-            left = self._bandwidth.enforce(pods, node_cpus.pods.keys(), weights, log)
-            self._restore(left, log)
+            self._restore(self._bandwidth.enforce(pods, granted, weights, log), log)
         else:
             self._bandwidth.weigh(pods, weights, log)
         return allowed.least / scale
-
-    def _bought(self, pods: Sequence[ObservedPod], node_cpus: NodeCpus) -> dict[str, Purchase]:
-        """Return what pods bought, or requested if they have no grant, by UID."""
-        bought = {}
-        for pod in pods:
-            granted = node_cpus.pods.get(pod.uid)
-            if granted is not None:
-                cpus, user = granted.milli / _MILLI, granted.user
-            else:
-                cpus, user = self._bandwidth.requested(pod), ""
-            allowed = CpuSet(cpu for each in pod.containers for cpu in target(pod, each, node_cpus))
-            if cpus and allowed:
-                bought[pod.uid] = Purchase(cpus, user or pod.uid, allowed)
-        return bought
 
     def _owned(self, pods: Sequence[ObservedPod]) -> Mapping[str, CpuSet]:
         """Return the exclusive CPUs of each pod by UID; after a start, those that are unshared."""
@@ -452,21 +470,6 @@ class CpuEnforcer:
         log.writes.extend((setting, texts[setting]) for setting in done.restored)
         for setting, refusal in done.failed.items():
             log.note(setting.group, refusal)
-
-
-def _corrected(
-    bought: Mapping[str, Purchase], node_cpus: NodeCpus, domains: Iterable[CpuSet]
-) -> list[str]:
-    """Return the pods whose weights are corrected: those that share CPUs within a domain.
-
-    A pod without a grant that may run anywhere would make one domain of all.
-    """
-    return [
-        uid
-        for uid, each in bought.items()
-        if each.allowed & node_cpus.shared
-        and (uid in node_cpus.pods or sum(bool(each.allowed & some) for some in domains) == 1)
-    ]
 
 
 def enable_cpuset(cgroups: Cgroups, group: str) -> None:

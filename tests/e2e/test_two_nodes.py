@@ -106,10 +106,8 @@ class Cluster:
         }
 
     def own(self, node: Node | VirtualNode) -> dict[str, frozenset[int]]:
-        """The CPUs on a node that only one team's program uses, except as a guest."""
-        cpus, groups = self.cpus(node), self.groups()
-        guests = {team for team in cpus if node.cgroups.is_weightless(groups[node.name, team])}
-        return own_cpus(cpus, guests)
+        """The CPUs on a node that only one team's program uses."""
+        return own_cpus(self.cpus(node))
 
     def enforced(self) -> bool:
         """Whether both agents enforce the plan of their node."""

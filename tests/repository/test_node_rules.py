@@ -60,35 +60,9 @@ def test_another_pod_on_an_owned_cpu_is_seen_when_its_owner_stays() -> None:
     assert found == "CPU 0 of pod pod-a was also used by ['pod-c']"
 
 
-def test_one_guest_without_weight_may_be_on_an_owned_cpu() -> None:
-    def guests(*pods: str, weightless: bool = True) -> Sight:
-        more = {pod[-1]: Held(pod, BOTH, weightless=weightless) for pod in pods}
-        return A_OWNS | more
-
-    def seen(now: Sight) -> list[str]:
-        return problems(*settled(1, A, A_OWNS), now, *settled(1, A, A_OWNS))
-
-    assert not seen(guests(B))
-    assert seen(guests(B, weightless=False))
-    assert seen(guests(B, SHARER))
-    assert seen(A_OWNS | {"d": Held("pod-d", BOTH, weightless=True)}) == []  # it has just begun
-
-
-def test_a_guest_owns_what_it_has_alone() -> None:
-    both = Plan(1, settled=True, whole={A: 1, B: 1}, granted=frozenset({A, B}))
-    guest = {"a": Held(A, frozenset({0})), "b": Held(B, BOTH, weightless=True)}
-    assert not problems(both, guest, both)
-    assert problems(both, {**guest, "b": Held(B, BOTH)}, both)
-    alone = {**guest, "a": Held(A, frozenset({0, 1}))}
-    (found,) = problems(both, alone, both)
-    assert found == "pod pod-b has 0 CPUs of its own and was granted 1 cores"
-
-
 def test_a_container_that_has_just_begun_may_be_anywhere() -> None:
     begun = {**A_OWNS, "d": Held("pod-d", BOTH)}
     assert not problems(*settled(1, A, A_OWNS), begun, *settled(1, A, A_OWNS))
-    light = {**A_OWNS, "a": Held(A, frozenset({0}), weightless=True)}
-    assert not problems(*settled(1, A, light), *settled(1, A, {**light, "d": begun["d"]}))
 
 
 def test_a_plan_between_that_was_never_settled_excuses_its_owner() -> None:

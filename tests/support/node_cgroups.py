@@ -97,11 +97,6 @@ class NodeCgroups:
         found = re.search(r"^oom_kill (\d+)$", counters, re.MULTILINE)
         return int(found[1]) if found else 0
 
-    def is_weightless(self, group: str) -> bool:
-        """Return whether a container's pod has the least weight that the kernel knows."""
-        file, least = ("cpu.weight", "1") if self.version == 2 else ("cpu.shares", "2")
-        return self._read("cpu", str(Path(group).parent), file) == least
-
     def pod_memory(self, group: str, file: str) -> str | None:
         """Return the content of a memory file of a container's pod; None if it is gone."""
         return self._read("memory", str(Path(group).parent), file)

@@ -1,13 +1,11 @@
 """Chooses (pure): whether a node's cgroups follow the rules that must hold at every moment.
 
-A CPU has an owner if it is in the cpuset of a pod that is granted whole cores alone. Guests, which
-have the least weight that there is, may use it, too, if they have a grant, and one at a time. A
-guest owns those of its CPUs that no other pod has; so does a pod without requests, whose weight is
-the least, too. Owners are known when a plan is settled: its agent says that all of it is enforced,
-before and after a look at the cgroups. The looks between two such moments, for successive plans,
-are judged at the later one: a CPU must not have had its old and its new owner at once, and a CPU
-that keeps its owner must not have had another user. Only a container that has just begun may use
-any CPU, until it has once been in its place.
+A CPU has an owner if it is in the cpuset of a pod that is granted whole cores alone, as its own.
+Owners are known when a plan is settled: its agent says that all of it is enforced, before and after
+a look at the cgroups. The looks between two such moments, for successive plans, are judged at the
+later one: a CPU must not have had its old and its new owner at once, and a CPU that keeps its owner
+must not have had another user. Only a container that has just begun may use any CPU, until it has
+once been in its place.
 """
 
 from __future__ import annotations
@@ -29,14 +27,12 @@ class Held(NamedTuple):
         cpus: CPUs that the container's processes may use.
         busy: Whether the container has any processes.
         oom_kills: Number of OOM kills by the kernel so far.
-        weightless: Whether its pod has the least weight that there is.
     """
 
     pod: str
     cpus: frozenset[int]
     busy: bool = True
     oom_kills: int = 0
-    weightless: bool = False
 
 
 Sight = dict[str, Held]
@@ -49,7 +45,7 @@ class Plan(NamedTuple):
     Attributes:
         generation: Generation of the NodeAllocation's spec.
         settled: Whether the node's agent reports that it enforces all of this generation.
-        whole: Whole cores of the pods that have some for themselves alone, by UID.
+        whole: Whole cores of the pods that have nothing but cores of their own, by UID.
         granted: UIDs of all pods with a grant.
         cores: Cores of every grant, by UID.
     """
@@ -101,20 +97,10 @@ class Judge:
     def _settle(self, plan: Plan) -> Iterator[str]:
         now = self._seen[-1]
         owners: dict[int, str] = {}
-        guests = {held.pod for held in now.values() if held.weightless and held.pod in plan.granted}
         for held in now.values():
-            for cpu in held.cpus if held.pod in plan.whole.keys() - guests else ():
+            for cpu in held.cpus if held.pod in plan.whole else ():
                 if owners.setdefault(cpu, held.pod) != held.pod:
                     yield f"CPU {cpu} is owned by the pods {owners[cpu]} and {held.pod}"
-        for held in now.values():
-            for cpu in held.cpus if held.pod in plan.whole.keys() & guests else ():
-                users = {
-                    other.pod
-                    for container, other in now.items()
-                    if cpu in other.cpus and (container in self._known or other.pod in plan.granted)
-                }
-                if users == {held.pod}:
-                    owners[cpu] = held.pod
         begun = {held.pod for held in now.values()}  # others' containers are still to be made
         yield from self._unheld({pod: plan.whole[pod] for pod in begun & plan.whole.keys()}, owners)
         if self.owners is not None:
@@ -136,15 +122,12 @@ class Judge:
     def _between(
         self, old: Mapping[int, str], new: Mapping[int, str], sight: Sight
     ) -> Iterator[str]:
-        granted = self._plan.granted if self._plan else frozenset()
         for cpu in old.keys() & new.keys():
-            here = {
-                held.pod: held.weightless and held.pod in granted and held.pod != new[cpu]
+            pods = {
+                held.pod
                 for container, held in sight.items()
                 if cpu in held.cpus and container in self._known
             }
-            guests = sorted(pod for pod, is_guest in here.items() if is_guest)
-            pods = here.keys() - set(guests[:1])
             if old[cpu] != new[cpu] and {old[cpu], new[cpu]} <= pods:
                 yield f"CPU {cpu} had its old owner {old[cpu]} and its new one {new[cpu]} at once"
             elif old[cpu] == new[cpu] and pods - {old[cpu]}:

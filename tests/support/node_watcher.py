@@ -140,10 +140,11 @@ def plan_of(document: dict[str, Any]) -> Plan:
         for each in status.get("conditions", ())
     )
     cores = {each["podUID"]: float(each["cores"]) for each in spec.get("grants", ())}
+    isolated = {each["podUID"] for each in spec.get("grants", ()) if each.get("isolated")}
     return Plan(
         document["metadata"]["generation"],
         ready and status.get("enforcedEpoch") == spec["epoch"] and spec["mode"] == "enforce",
-        {uid: int(each) for uid, each in cores.items() if each.is_integer()},
+        {uid: int(cores[uid]) for uid in isolated if cores[uid].is_integer()},
         frozenset(cores),
         cores,
     )
@@ -186,8 +187,7 @@ class Watch:
             if cpus is not None and container in self._cluster.pods:
                 uid, _ = self._cluster.pods[container]
                 kills = self._cgroups.oom_kills(group)
-                busy, weightless = self._cgroups.busy(group), self._cgroups.is_weightless(group)
-                sight[container] = Held(uid, cpus, busy, kills, weightless)
+                sight[container] = Held(uid, cpus, self._cgroups.busy(group), kills)
         return sight
 
     def _judge_time(self, groups: dict[str, str]) -> None:

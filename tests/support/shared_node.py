@@ -10,7 +10,7 @@ from node_cgroups import parse_cpus
 from node_watcher import ALLOCATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from cluster_tools import Document
 
@@ -44,8 +44,6 @@ class Cgroups(Protocol):
     def containers(self) -> Mapping[str, str]: ...
 
     def cpus(self, group: str) -> frozenset[int] | None: ...
-
-    def is_weightless(self, group: str) -> bool: ...
 
     def settings(self, group: str) -> dict[str, str | None]: ...
 
@@ -107,7 +105,7 @@ def values(node: Node) -> dict[str, Any]:
 
     Walras itself requests no CPU, since what it requests is off the market, and there may be but
     two. One core always stays shared: where there are more than two, let it be the reserve.
-    Programs of a core and more share none, and nobody lends, so that it can be seen whose a CPU is.
+    Programs of a core and more share none, so that it can be seen whose a CPU is.
     """
     cores = {"reservedCores": int(CPUS > 2), "wholeCores": True, "isolated": True}
     nothing = {"requests": {"cpu": "0", "memory": "32Mi"}}
@@ -128,21 +126,16 @@ def values(node: Node) -> dict[str, Any]:
 
 
 def own_cpus(
-    cpus: Mapping[str, frozenset[int]],
-    guests: Collection[str] = (),
-    others: frozenset[int] = frozenset(),
+    cpus: Mapping[str, frozenset[int]], others: frozenset[int] = frozenset()
 ) -> dict[str, frozenset[int]]:
-    """Return the CPUs of each program that no other one uses, except as a guest.
+    """Return the CPUs of each program that no other one uses.
 
     Args:
         cpus: CPUs that each program may use.
-        guests: Programs that borrow CPUs, beside those that they have.
         others: CPUs that pods without a grant use.
     """
     return {
-        program: mine.difference(
-            others, *(cpus[other] for other in cpus if other not in {program, *guests})
-        )
+        program: mine.difference(others, *(cpus[other] for other in cpus if other != program))
         for program, mine in cpus.items()
     }
 
@@ -173,13 +166,9 @@ class Shared:
         return self._cpus_in(self.node.cgroups.containers())
 
     def own(self) -> dict[str, frozenset[int]]:
-        """Return the programs' CPUs that no other pod uses, except as a guest.
-
-        They are the same whoever sleeps, while the CPUs of guests come and go.
-        """
+        """Return the programs' CPUs that no other pod uses."""
         groups = self.node.cgroups.containers()
-        cpus = self._cpus_in(groups)
-        return own_cpus(cpus, self._guests_in(groups), self._cpus_of(groups, *pods(SYSTEM)))
+        return own_cpus(self._cpus_in(groups), self._cpus_of(groups, *pods(SYSTEM)))
 
     def _cpus_in(self, groups: Mapping[str, str]) -> dict[str, frozenset[int]]:
         return {
@@ -189,12 +178,6 @@ class Shared:
             for pod in pods(team, f"app={program}")
             if containers(pod)
         }
-
-    def _guests_in(self, groups: Mapping[str, str]) -> set[str]:
-        """Return the programs with a grant that have the weight of a guest."""
-        granted, weightless = _grants(self.allocation()), self.node.cgroups.is_weightless
-        found = self._groups_in(groups)
-        return {each for each in granted.keys() & found.keys() if weightless(found[each])}
 
     def _cpus_of(self, groups: Mapping[str, str], *some: Document) -> frozenset[int]:
         found = (groups.get(container) for pod in some for container in containers(pod))
@@ -234,14 +217,13 @@ class Shared:
         if not granted:
             return "no plan is in force"
         groups = self.node.cgroups.containers()
-        cpus, guests = self._cpus_in(groups), self._guests_in(groups)
-        owned = own_cpus(cpus, guests, self._cpus_of(groups, *pods(SYSTEM)))
+        cpus = self._cpus_in(groups)
+        owned = own_cpus(cpus, self._cpus_of(groups, *pods(SYSTEM)))
         for program, cores in granted.items():
             if program not in cpus:
                 continue  # somebody else's
             own, has = owned[program], cpus[program]
-            shares = not cores.is_integer() or program in guests
-            if (own < has) != shares or len(own) < int(cores):
+            if (own < has) == cores.is_integer() or len(own) < int(cores):
                 return f"{program} was granted {cores} cores; of {has}, {own} are its own"
         return ""
 

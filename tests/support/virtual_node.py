@@ -71,10 +71,6 @@ class VirtualCgroups:
         # The agent cannot write its own group, and keeps off others' CPUs by its threads' affinity.
         return self._affinity.get(group) or parse_cpus(text)
 
-    def is_weightless(self, group: str) -> bool:
-        """Return whether a container's pod has the least weight that the kernel knows."""
-        return self._seen.get(group.rpartition("/")[0], {}).get("cpu.weight") == "1"
-
     def settings(self, group: str) -> dict[str, str | None]:
         """Return the files of a group that an agent may change, with their content or None."""
         return {file: self._seen.get(group, {}).get(file) for file in FILES_V2}
