@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent.bandwidth import BandwidthEnforcer
-from walras_agent.correction import Purchase
 from walras_agent.cpu_use import CpuUseReader
 from walras_agent.cpuset import CpuSet
 from walras_agent.domains import domains_of
@@ -32,6 +31,7 @@ from walras_agent.pod_cpus import (
     unshared_cpus,
 )
 from walras_agent.procfs import idle_seconds
+from walras_agent.purchases import correctable, purchases
 from walras_agent.restore import restore
 from walras_agent.round_log import GroupFailure, RoundLog
 from walras_agent.shared_time import SharedTime
@@ -42,6 +42,7 @@ from walras_agent.weights import RANGES, final_weights, weight_of_a_cpu
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from walras_agent.correction import Purchase
     from walras_agent.journal import Journal
     from walras_agent.moves import Move
     from walras_agent.node_plan import EnforcedGrant
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from walras_agent.tree import Cgroups, FileWrite
     from walras_agent.weights import WeightRange
 
-_MILLI = 1000
 _TRIES = 3
 _MOST_DELETED = 64  # originals of deleted groups, since to forget them is a durable write
 _GONE = "its child cgroups keep changing while it is moved"
@@ -85,14 +85,14 @@ class _Settled(NamedTuple):
         pods: Pods of the node.
         granted: Those with a grant, by UID.
         bought: What pods bought, or requested if they have no grant, by UID.
-        corrected: Those of them whose weights are corrected.
+        corrected: Purchases by which weights are corrected.
         cpus: Number of CPUs of the node.
     """
 
     pods: Sequence[ObservedPod]
     granted: Collection[str]
     bought: Mapping[str, Purchase]
-    corrected: Collection[str]
+    corrected: Mapping[str, Purchase]
     cpus: int
 
 
@@ -197,13 +197,16 @@ class CpuEnforcer:
         now, node_cpus = self._move_all(pods, allocate, topology, log)
         least = 0.0
         if node_cpus.pods:
-            self._settled = self._settle(now, node_cpus, topology)
+            bought = purchases(now, node_cpus, self._bandwidth.requested)
+            corrected = correctable(bought, node_cpus, domains_of(topology))
+            cpus = len(topology.cpus)
+            self._settled = _Settled(now, node_cpus.pods.keys(), bought, corrected, cpus)
             least = self._weigh(self._settled, log)
             self._forget_deleted(now)
         else:  # no exclusive CPUs, so everything can be restored
             self._restore(self._cpu_settings(), log)
             self._exclusive, self._settled = {}, None
-            self._time.look((), {}, ())
+            self._time.look((), {}, {})
         done = CpuRound(
             node_cpus,
             pods,
@@ -288,31 +291,6 @@ class CpuEnforcer:
         for name in _misplaced(pods, node_cpus, log.fixed):
             log.back_off(name)
         return pods, node_cpus
-
-    def _settle(
-        self, pods: Sequence[ObservedPod], node_cpus: NodeCpus, topology: Topology
-    ) -> _Settled:
-        bought: dict[str, Purchase] = {}
-        corrected: list[str] = []
-        domains = domains_of(topology)
-        for pod in pods:
-            granted = node_cpus.pods.get(pod.uid)
-            if granted is not None:
-                allowed = granted.cpus
-                purchase = Purchase(granted.milli / _MILLI, granted.user or pod.uid, allowed)
-            else:
-                allowed = CpuSet(
-                    cpu for each in pod.containers for cpu in target(pod, each, node_cpus)
-                )
-                purchase = Purchase(self._bandwidth.requested(pod), pod.uid, allowed)
-            if not purchase.cpus or not allowed:
-                continue
-            bought[pod.uid] = purchase
-            # One without a grant that may run anywhere would make one domain of all.
-            within = granted is not None or sum(bool(allowed & each) for each in domains) == 1
-            if within and allowed & node_cpus.shared:
-                corrected.append(pod.uid)
-        return _Settled(pods, node_cpus.pods.keys(), bought, corrected, len(topology.cpus))
 
     def _weigh(self, settled: _Settled, log: RoundLog, *, quotas: bool = True) -> float:
         """Write the weights of all pods and classes; return the CPUs of the least weight.

@@ -14,7 +14,7 @@ from walras_agent.correction import UNCORRECTED, compete, correct
 from walras_agent.weights import WeighedPod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from walras_agent.correction import Correction, CpuRate, Purchase
     from walras_agent.cpu_use import CpuUseReader
@@ -60,21 +60,20 @@ class SharedTime:
         self,
         pods: Sequence[ObservedPod],
         bought: Mapping[str, Purchase],
-        corrected: Collection[str],
+        corrected: Mapping[str, Purchase],
     ) -> None:
         """Read what pods used since the last look, and correct weights by it.
 
         Args:
             pods: Pods of the node.
             bought: What pods bought or requested, by UID; others are not read.
-            corrected: Those whose weights are corrected, by UID.
+            corrected: Those of them by which weights are corrected.
         """
         now, before = self.reader.clock(), self._looked
         self._looked = now
         self._rates = self.reader.rates(pod for pod in pods if pod.uid in bought)
         idle = self._idle_since(now - before)
-        sharing = {uid: bought[uid] for uid in corrected}
-        self._corrections = correct(sharing, self._rates, idle, self._corrections)
+        self._corrections = correct(corrected, self._rates, idle, self._corrections)
         unknown = self.reader.seen - self._rates.keys()
         sleeps = any(_busy(bought[uid], rate) < 1 for uid, rate in self._rates.items())
         waits_when_it_wakes = sleeps and sum(idle.values()) < _SPARE

@@ -257,7 +257,7 @@ def weighed(rate: CpuRate, cpus: float = 2.0) -> tuple[float, int]:
     kernel.now = 0.0  # type: ignore[attr-defined]
     kernel.use(pod.group, rate.used, rate.waited or 0.0)
     for _ in range(2):
-        time.look([pod], bought, [])
+        time.look([pod], bought, {})
         kernel.now += 2.0  # type: ignore[attr-defined]
         kernel.elapse(2.0)
     (found,) = time.weighed([pod], bought)

@@ -57,7 +57,7 @@ class Cluster:
         self.before = self.settings()
         chosen = values(self.real)
         here = {HOST: self.real.name}
-        chosen["market"]["spec"]["cores"] = {"reservedCores": 1}
+        chosen["market"]["spec"]["cores"] = {"reservedCores": 1, "isolated": True}
         chosen["operator"] |= {"leaseSeconds": 60, "nodeSelector": here}
         # Each kubelet is elsewhere; the agent finds it by its process.
         chosen["agent"] |= {"kubelet": {"folder": ""}, "profiling": {"files": True}}

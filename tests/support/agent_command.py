@@ -74,16 +74,29 @@ class Machine:
             process.wait()
             print(self.log.read_text())  # noqa: T201 - shown where a test fails
 
-    def want(self, mode: str = "enforce", memory: str | None = None, **cores: str) -> None:
+    def want(
+        self,
+        mode: str = "enforce",
+        memory: str | None = None,
+        *,
+        isolated: bool = True,
+        **cores: str,
+    ) -> None:
         """Replace the plan with one of the next epoch; see `ask`."""
-        self.ask(self.epoch + 1, mode, memory, **cores)
+        self.ask(self.epoch + 1, mode, memory, isolated=isolated, **cores)
 
     def ask(
-        self, epoch: int, mode: str = "enforce", memory: str | None = None, **cores: str
+        self,
+        epoch: int,
+        mode: str = "enforce",
+        memory: str | None = None,
+        *,
+        isolated: bool = True,
+        **cores: str,
     ) -> None:
         """Replace the plan with one that grants cores, and perhaps memory, to pods by their UID."""
         self.epoch = epoch
-        also = {} if memory is None else {"memory": memory}
+        also = {"isolated": isolated} | ({} if memory is None else {"memory": memory})
         grants = [
             {"podUID": pod, "name": f"pod-{pod}", "cores": each, **also}
             for pod, each in cores.items()

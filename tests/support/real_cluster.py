@@ -196,9 +196,10 @@ class RealCluster:
         return found
 
     def want(self, epoch: int, **cores: str) -> None:
-        """Create or change the NodeAllocation of the node."""
+        """Create or change the NodeAllocation of the node, whose pods are isolated."""
         grants = [
-            {"podUID": pod, "name": f"pod-{pod}", "cores": each} for pod, each in cores.items()
+            {"podUID": pod, "name": f"pod-{pod}", "cores": each, "isolated": True}
+            for pod, each in cores.items()
         ]
         spec = {"epoch": epoch, "grants": grants}
         head = {"apiVersion": "walras.dev/v1alpha1", "kind": "NodeAllocation"}

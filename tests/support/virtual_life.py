@@ -41,7 +41,7 @@ class Life:
         self.groups = {name: group for name, group in self.groups.items() if name in self.before}
         chosen = values(self.node)
         cores = {"reservedCores": reserved, "memoryNodes": "local", "wholeCores": whole}
-        chosen["market"]["spec"]["cores"] = cores
+        chosen["market"]["spec"]["cores"] = cores | {"isolated": True}
         chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 10, "repeats": 1}
         chosen["operator"]["leaseSeconds"] = 60
         chosen["agent"]["profiling"] = {"files": True}

@@ -121,7 +121,7 @@ def ask(folder: Path, name: str) -> None:
         "metadata": {"name": "node-1"},
         "spec": {
             "epoch": 1,
-            "grants": [{"podUID": "aa", "name": "pod-aa", "cores": "2"}],
+            "grants": [{"podUID": "aa", "name": "pod-aa", "cores": "2", "isolated": True}],
             "profiling": {"id": name, "podUID": "aa", "sampleSeconds": 1, "repeats": 1},
         },
     }

@@ -36,7 +36,7 @@ from walras_agent.reconcile import Reconciler
 from walras_agent.topology import Cpu, Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from walras_agent.profiling.request import MeasurementReport
@@ -99,7 +99,7 @@ class Agent:
     pods: MeasuredPods
     folder: Path
     real_time: bool = False
-    granted: Mapping[str, int] = field(default_factory=lambda: {"aa": 2000})
+    granted: int = 2000
     played_time: float = 0.0
     used: set[tuple[int, ...]] = field(default_factory=set)
 
@@ -117,8 +117,8 @@ class Agent:
         known = Topology(tuple(Cpu(cpu, cpu, 0, 0, 0) for cpu in (*CPUS, reserved)))
         nodes = NumaEnforcer(self.pods.tree, journal)
         self.reconciler = Reconciler(enforcer, memory, nodes, lambda: known, lambda: "")
-        grants = (EnforcedGrant(pod, f"default/{pod}", n) for pod, n in self.granted.items())
-        self.reconciler.offer(NodePlan(1, "enforce", tuple(grants)))
+        grant = EnforcedGrant("aa", "default/aa", self.granted, isolated=True)
+        self.reconciler.offer(NodePlan(1, "enforce", (grant,)))
         instruments = Instruments(self.pods.tree, self.pods.layout, lambda: CpuSet(CPUS))
 
         def opened(asked: MeasurementRequest) -> Meter:
@@ -189,18 +189,14 @@ def pod_of(
     *,
     computes: bool = False,
     real_time: bool = False,
-    beside_a_sleeper: bool = False,
+    granted: int = 2000,
 ) -> Iterator[Agent]:
     """Run a pod of some processes that compute or only wait, and yield an agent for it."""
     assert TREE is not None
     folder.mkdir()
     pods = MeasuredPods(TREE)
     try:
-        agent = Agent(pods, folder, real_time)
-        if beside_a_sleeper:
-            agent.granted = {"aa": 1000, "bb": 1000}
-            pods.start("bb")
-            agent.start_agent()
+        agent = Agent(pods, folder, real_time, granted)
         agent.start(workers, computes=computes)
         yield agent
     finally:
@@ -298,24 +294,13 @@ def test_agent_that_forgot_its_measurement_gives_the_cores_back(tmp_path: Path) 
         assert agent.affinity == tuple(CPUS)
 
 
-def test_program_with_one_core_is_measured_on_that_of_a_pod_that_sleeps(tmp_path: Path) -> None:
-    with pod_of(2, tmp_path / "node", beside_a_sleeper=True) as agent:
+def test_program_with_one_core_is_measured_on_two(tmp_path: Path) -> None:
+    with pod_of(2, tmp_path / "node", granted=1000) as agent:
         request = MeasurementRequest("r", "aa", sample_seconds=0.3, repeats=2)
         report = agent.measure(request)
         assert report.state == "Complete", report.reason
         assert [sample.cores for sample in report.samples] == [1, 2, 2, 1]
         assert agent.used == {tuple(CPUS), (CPUS[0],)}
-        assert agent.affinity == (CPUS[0],)
-
-
-def test_agent_that_forgot_its_measurement_gives_a_borrowed_core_back(tmp_path: Path) -> None:
-    with pod_of(1, tmp_path / "node", beside_a_sleeper=True) as agent:
-        while agent.affinity != tuple(CPUS):
-            wake = agent.turn(MeasurementRequest("r", "aa"))
-            assert wake is not None, agent.profiler.report
-            agent.wait(wake)
-        agent.start_agent()
-        agent.turn(None)
         assert agent.affinity == (CPUS[0],)
 
 
