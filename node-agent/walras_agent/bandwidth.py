@@ -38,6 +38,8 @@ class BandwidthEnforcer:
     cgroups: Cgroups
     journal: Journal
     _texts: ReadOnce = field(init=False)
+    # What this agent wrote last to each file, until that is restored.
+    _wrote: dict[CgroupFile, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._texts = ReadOnce(self.cgroups)
@@ -45,6 +47,12 @@ class BandwidthEnforcer:
     def look_anew(self) -> None:
         """Read all files again, since somebody may have written one of them."""
         self._texts.forget()
+
+    def forget(self, settings: Iterable[CgroupFile]) -> None:
+        """Take note that files have been restored."""
+        for setting in settings:
+            self._wrote.pop(setting, None)
+            self._texts.forget(setting)
 
     def requested(self, pod: ObservedPod) -> float:
         """Return the CPUs that a pod requested, by the weight that others gave it last."""
@@ -110,7 +118,9 @@ class BandwidthEnforcer:
             elif steps:
                 planned[group] = steps
         log.overwritten.update(
-            group for group, steps in planned.items() if any(map(self._is_overwritten, steps))
+            group
+            for group, steps in planned.items()
+            if group in of_pods and any(self._is_overwritten(setting) for setting, _ in steps)
         )
         # For all at once, since each record is a durable write of the whole journal.
         self.journal.record(chain.from_iterable(planned.values()), self.cgroups)
@@ -130,13 +140,9 @@ class BandwidthEnforcer:
             return ()
         return ((setting, str(weight)),)
 
-    def _is_overwritten(self, step: FileWrite) -> bool:
-        """Whether others have written a file since the agent did."""
-        setting = step[0]
-        kept = self.journal.originals.get(setting)
-        if kept is None or not kept.written:
-            return False
-        return self.journal.is_foreign(kept, self._texts.read(setting), self.cgroups.version)
+    def _is_overwritten(self, setting: CgroupFile) -> bool:
+        wrote = self._wrote.get(setting)
+        return wrote is not None and self._texts.read(setting) != wrote
 
     def _write_until_one_fails(self, group: str, steps: Iterable[FileWrite], log: RoundLog) -> None:
         for setting, value in steps:
@@ -147,6 +153,7 @@ class BandwidthEnforcer:
                 log.note(group, error)
                 return
             log.writes.append((setting, value))
+            self._wrote[setting] = value
             # From now on, an earlier value of the agent's is somebody else's.
             self.journal.made(setting, value)
 

@@ -443,8 +443,7 @@ class CpuEnforcer:
         texts = self._texts()
         tried = [setting for setting in settings if setting.group not in log.fixed]
         done = restore(self.journal, self.cgroups, tried, possible=self.possible)
-        if done.restored:
-            self._bandwidth.look_anew()
+        self._bandwidth.forget(done.restored)
         log.writes.extend((setting, texts[setting]) for setting in done.restored)
         for setting, refusal in done.failed.items():
             log.note(setting.group, refusal)

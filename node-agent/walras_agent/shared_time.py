@@ -83,6 +83,8 @@ class SharedTime:
         """Return the part of the time since the last look in which each CPU was idle."""
         now, before = self.idle(), self._idle
         self._idle = now
+        if seconds <= 0:
+            return {}
         return {
             cpu: min(max(now[cpu] - before[cpu], 0.0) / seconds, 1.0)
             for cpu in now.keys() & before.keys()

@@ -43,7 +43,7 @@ WRITTEN = {
 
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])
 def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
-    return Node(ModelKernel(request.param, cpus=CORES, numa=2), tmp_path, numa=2)
+    return Node(ModelKernel(request.param, cpus=CORES, numa=2), tmp_path, numa=2, owning=".*")
 
 
 def setting(group: str, file: str) -> CgroupFile:
@@ -206,14 +206,15 @@ class Classes:
         file: File with a group's weight.
         requested: Weight that the kubelet writes for the Burstable pod and for its class.
         least: Weight that the kubelet writes for the BestEffort pod and for its class.
-        granted: Weight of half a CPU.
+        asked: Weight of the Burstable pod's request while any pod has a grant.
+        granted: Weight of half a CPU then.
     """
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.file, self.requested, self.least, self.granted = {
-            1: ("cpu.shares", 1024, 2, 512),
-            2: ("cpu.weight", 39, 1, 20),
+        self.file, self.requested, self.least, self.asked, self.granted = {
+            1: ("cpu.shares", 1024, 2, 1024, 512),
+            2: ("cpu.weight", 39, 1, 988, 500),
         }[node.kernel.version]
         self.burstable, self.best_effort = LAYOUT.classes
         for uid in "ab":
@@ -239,18 +240,18 @@ def test_cpu_time_is_granted_across_classes(node: Node) -> None:
     classes = Classes(node)
     node.plan(b=1500)
     assert states(node.step()) == {"b": "Enforced"}
-    granted = {1: 1536, 2: 59}[node.kernel.version]  # of all that it was granted
-    assert classes.weights() == (classes.requested, granted)
+    granted = {1: 1536, 2: 1500}[node.kernel.version]  # of all that it was granted
+    assert classes.weights() == (classes.asked, granted)
     node.start_pod("e")  # BestEffort, too, with the weight that the kernel gives
     node.step()
-    default = {1: 1024, 2: 100}[node.kernel.version]
-    assert classes.weights() == (classes.requested, granted + default)
+    default = {1: 1024, 2: 2549}[node.kernel.version]
+    assert classes.weights() == (classes.asked, granted + default)
     node.plan(a=500)  # less than the pod has requested, which its class loses, too
     node.step()
-    assert classes.weights() == (classes.granted, classes.least)
+    assert classes.weights() == (classes.granted, classes.least + default)
     node.plan(a=2000, b=1000)  # nothing on shared CPUs, but the same beside programs outside
     node.step()
-    whole = {1: (2048, 1024 + default), 2: (79, 39 + default)}[node.kernel.version]
+    whole = {1: (2048, 1024 + default), 2: (2000, 1000 + default)}[node.kernel.version]
     assert classes.weights() == whole
     node.plan()
     node.step()
@@ -268,12 +269,12 @@ def test_kubelet_that_writes_weights_of_classes_every_minute_is_answered_each_ti
     for _ in range(20):
         classes.write(classes.best_effort, classes.least)
         status = node.step(0.25)
-        assert classes.weights() == (classes.requested, classes.granted)
+        assert classes.weights() == (classes.asked, classes.granted)
         assert (status.repaired, status.failures) == ((), ())
     for weight in (3 * classes.granted, classes.least + 1):
         classes.write(classes.best_effort, weight)
         node.step()
-        assert classes.weights() == (classes.requested, classes.granted)
+        assert classes.weights() == (classes.asked, classes.granted)
     node.plan(b=1700)
     node.step()
     classes.write(classes.best_effort, classes.granted)  # which the agent has written before
@@ -293,15 +294,15 @@ def test_a_class_weighs_as_much_as_its_busy_pods(node: Node) -> None:
     node.start_pod("e")  # BestEffort, as b
     node.plan(b=500, e=500)
     node.step()
-    assert classes.weights() == (classes.requested, 2 * classes.granted)
+    assert classes.weights() == (classes.asked, 2 * classes.granted)
     node.use(b=0.5)
     for _ in range(3):
         node.step(2.0)
-    assert classes.weights() == (classes.requested, classes.granted)
+    assert classes.weights() == (classes.asked, classes.granted)
     node.use()  # whichever is the next to wake, it is not to starve
     for _ in range(3):
         node.step(2.0)
-    assert classes.weights() == (classes.requested, 2 * classes.granted)
+    assert classes.weights() == (classes.asked, 2 * classes.granted)
     restore(node.journal, node.kernel)
     assert classes.weights() == (classes.requested, classes.least)
 
@@ -471,7 +472,7 @@ def test_no_cpuset_is_ever_emptied_but_one_that_was_empty(
     version: Literal[1, 2], tmp_path: Path
 ) -> None:
     """An empty value gave ENOSPC in a loop (koordinator 1460)."""
-    node = Node(ModelKernel(version, cpus=CORES, numa=2), tmp_path, numa=2)
+    node = Node(ModelKernel(version, cpus=CORES, numa=2), tmp_path, numa=2, owning=".*")
     random = Random(version)
     for uid in "abcdef":
         node.start_pod(uid)

@@ -391,7 +391,7 @@ class Trouble:
     [
         pytest.param(Trouble({"gone": True}, "no container"), id="the pod is gone"),
         pytest.param(Trouble({"granted": 4}, "holds 4 whole cores now"), id="its grant was cut"),
-        pytest.param(Trouble({"granted": 0}, "no core of its own"), id="its grant was taken"),
+        pytest.param(Trouble({"granted": 0}, "holds 0 whole cores now"), id="its grant was taken"),
         pytest.param(Trouble({"stuck": "it hangs"}, "it hangs"), id="the kernel refuses"),
         pytest.param(Trouble({"broken": "no file"}, "no file"), id="the counter is not read"),
         pytest.param(Trouble({"pace": 0.0}, "did not move"), id="the job does nothing"),
