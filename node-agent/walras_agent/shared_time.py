@@ -93,11 +93,14 @@ class SharedTime:
     def weighed(
         self, pods: Sequence[ObservedPod], bought: Mapping[str, Purchase]
     ) -> list[WeighedPod]:
-        """Return what every pod is weighed by, after the last look."""
+        """Return what every pod is weighed by, after the last look.
+
+        One that bought and requested nothing adds next to nothing to its class, however busy it is.
+        """
         return [
             self._weighed(pod, bought[pod.uid])
             if pod.uid in bought
-            else WeighedPod(pod.group, pod.parent, 0.0)
+            else WeighedPod(pod.group, pod.parent, 0.0, busy=0.0)
             for pod in pods
         ]
 
