@@ -109,7 +109,7 @@ class CpuEnforcer:
         others: Whether pods without a grant may come; at least one core is left for these.
         classes: Cgroups of QoS classes, which are weighed by their pods.
         weights: Range of weights; None for that of the cgroups.
-        concurrent: Whether the kernel counts weights for each CPU (`group_weight`).
+        concurrent: Whether the kernel counts weights for each CPU (`kernel`).
         allocate: Function that chooses the CPUs of all grants.
         clock: Function that returns the monotonic time in seconds.
         idle: Function that returns how long each CPU has been idle, in seconds.

@@ -42,6 +42,11 @@ class Kernel:
     cgroup_mode: str
     assumed: bool
 
+    @property
+    def counts_for_each_cpu(self) -> bool:
+        """Whether a group's weight counts once for each CPU that the group runs on."""
+        return self.cgroup_mode == DEFAULT
+
 
 def read_kernel(root: Path = Path("/")) -> Kernel | None:
     """Return the kernel that runs; None if its release is hidden.

@@ -23,7 +23,8 @@ def weights_sentence(kernel: NodeKernel | None) -> str | None:
     seen = ", by default: the agent cannot read what is set" if kernel.assumed else ""
     return (
         f"its kernel {kernel.release} counts a pod's weight {counts} (cgroup_mode "
-        f"{kernel.cgroup_mode}{seen}), so on CPUs that pods share those with many busy threads "
-        f"have more than they bought or requested, and others less; CPUs of a pod's own are not "
-        f"affected; on the node, as root: echo {ONCE} > {CGROUP_MODE} (again after each reboot)"
+        f"{kernel.cgroup_mode}{seen}), so pods with many busy threads have more of the CPUs "
+        f"that pods share, and others less, as far as the agent does not correct it; CPUs of a "
+        f"pod's own are not affected; on the node, as root: echo {ONCE} > {CGROUP_MODE} (again "
+        f"after each reboot)"
     )

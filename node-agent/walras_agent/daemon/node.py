@@ -13,7 +13,6 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.inotify import WatchedPods
 from walras_agent.daemon.report import topology_of
 from walras_agent.enforce import CpuEnforcer
-from walras_agent.group_weight import counts_for_each_cpu
 from walras_agent.kernel import read_kernel
 from walras_agent.kubelet import Kubelet
 from walras_agent.kubepods import Layout
@@ -132,6 +131,7 @@ class NodeComponents:
         observer = PodObserver(groups, source)
         possible = possible_cpus(paths.host)
         runtime = RuntimeDriver(groups, layout)
+        kernel = read_kernel(paths.host)
         enforcer = CpuEnforcer(
             groups,
             observer,
@@ -139,7 +139,7 @@ class NodeComponents:
             reserved=kubelet.reserved,
             possible=possible,
             classes=layout.classes,
-            concurrent=counts_for_each_cpu(paths.host),
+            concurrent=kernel is not None and kernel.counts_for_each_cpu,
         )
         reconciler = Reconciler(
             enforcer,

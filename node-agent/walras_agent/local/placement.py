@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.enforce import CpuEnforcer
-from walras_agent.group_weight import counts_for_each_cpu
+from walras_agent.kernel import read_kernel
 from walras_agent.journal import Journal
 from walras_agent.local.affinity import AffinityGroups
 from walras_agent.local.cgroups import kernel_groups, remove_stale_runs
@@ -202,14 +202,14 @@ class JobPlacer:
         journal = Journal.in_memory()
         observer = PodObserver(self._groups, self._run)
         by_nice = self._groups.weighs_threads  # which knows no finer weights than the kubelet's
-        weights = RANGES[self._groups.version]
+        weights, kernel = RANGES[self._groups.version], read_kernel()
         enforcer = CpuEnforcer(
             self._groups,
             observer,
             journal,
             others=False,
             weights=weights if by_nice else weights._replace(of_a_cpu=_OF_A_CPU),
-            concurrent=counts_for_each_cpu() and not by_nice,
+            concurrent=kernel is not None and kernel.counts_for_each_cpu and not by_nice,
             allocate=pin_cpus if by_nice else allocate_cpus,
         )
         memory = MemoryEnforcer(self._groups, journal)
