@@ -121,13 +121,18 @@ def test_a_short_job_is_told_what_it_held_while_it_ran_and_no_more(folder: Folde
     assert not untold(done, "local-run.md")
 
 
+def two_own_cores() -> dict[str, object]:
+    """Return the rules of a Market of two CPUs of this machine, which jobs have for themselves."""
+    return {"reservedCores": len(os.sched_getaffinity(0)) - 2, "isolated": True}
+
+
 @needs_two_cpus
 @pytest.mark.parametrize("as_user", [None, pytest.param(NOBODY, marks=another_user)])
 def test_two_users_get_a_core_each_and_their_threads_stay_on_it(
     folder: Folder, as_user: int | None
 ) -> None:
     folder.write(
-        document("Market", "default", cores={"reservedCores": len(os.sched_getaffinity(0)) - 2}),
+        document("Market", "default", cores=two_own_cores()),
         user("ada", 1),
         user("bob", 1),
         folder.job("one", "ada", parallelFraction="0.9"),
@@ -267,12 +272,12 @@ def test_scripts_read_the_same_as_yaml(folder: Folder) -> None:
 
 @needs_two_cpus
 @pytest.mark.parametrize("as_user", [None, pytest.param(NOBODY, marks=another_user)])
-def test_a_job_has_whole_cores_of_its_own_and_a_part_of_a_shared_one(
+def test_an_isolated_job_has_whole_cores_of_its_own_and_a_part_of_a_shared_one(
     folder: Folder, as_user: int | None
 ) -> None:
     """Two thirds and a third of two cores: one core is the first user's, the other is shared."""
     folder.write(
-        document("Market", "default", cores={"reservedCores": len(os.sched_getaffinity(0)) - 2}),
+        document("Market", "default", cores=two_own_cores()),
         user("ada", 2),
         user("bob", 1),
         folder.job("large", "ada", parallelFraction="0.97"),
