@@ -23,10 +23,10 @@ from itertools import groupby
 from math import ceil, exp, log
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras_agent.cpuset import CpuSet
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from walras_agent.cpuset import CpuSet
 
 _TOLERANCE = 0.01  # of a purchase
 _SLICES = 0.008  # seconds of a few of the kernel's time slices, by which any interval may be off
@@ -185,12 +185,18 @@ def correct(
 
 def beside_each_other(allowed: Mapping[str, CpuSet]) -> list[tuple[CpuSet, list[str]]]:
     """Return the sets of pods that share CPUs, also by way of others, and these CPUs."""
-    groups: list[tuple[CpuSet, list[str]]] = []
+    by_cpus: dict[CpuSet, list[str]] = {}  # most pods of a domain may use all of it
     for pod in sorted(allowed):
-        beside = [each for each in groups if each[0] & allowed[pod]]
-        groups = [each for each in groups if not each[0] & allowed[pod]]
-        cpus = CpuSet(cpu for each in (allowed[pod], *(cpus for cpus, _ in beside)) for cpu in each)
-        groups.append((cpus, [*(name for _, pods in beside for name in pods), pod]))
+        by_cpus.setdefault(allowed[pod], []).append(pod)
+    groups: list[tuple[CpuSet, list[str]]] = []
+    for cpus, pods in by_cpus.items():
+        beside = [each for each in groups if each[0] & cpus]
+        groups = [each for each in groups if not each[0] & cpus]
+        everywhere, together = cpus, pods
+        for others, names in beside:
+            everywhere |= others
+            together = names + together
+        groups.append((everywhere, together))
     return groups
 
 
@@ -240,7 +246,7 @@ def _bounded(pods: list[_Pod], after: Mapping[str, Correction], cpus: int) -> di
 
     if not is_safe(factors):
         low, high = 0.0, 1.0
-        for _ in range(8):
+        for _ in range(6):
             middle = (low + high) / 2
             low, high = (middle, high) if is_safe(milder(middle)) else (low, middle)
         factors = milder(low)
