@@ -44,7 +44,9 @@ _TEST_NOW = "PYTEST_CURRENT_TEST"
 
 @pytest.fixture(autouse=True)
 def leaves_nothing(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    caplog: pytest.LogCaptureFixture,
 ) -> Iterator[None]:
     """Fail a test that leaves its process other than it found it."""
     folder = tmp_path_factory.getbasetemp()
@@ -52,7 +54,10 @@ def leaves_nothing(
     yield
     left = _differences(before, _traces(folder))
     if left:
-        request.node.funcargs.clear()  # what fixtures returned goes with the test
+        # What fixtures returned and logged errors refer to goes with the test.
+        request.node.funcargs.clear()
+        for phase in ("setup", "call", "teardown"):
+            caplog.get_records(phase).clear()
         left = _left_at_last(before, folder)
     if left and request.node.nodeid.partition("[")[0] not in EXCEPTIONS:
         pytest.fail("the test left\n  " + "\n  ".join(left), pytrace=False)
