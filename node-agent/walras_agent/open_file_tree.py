@@ -79,6 +79,10 @@ class OpenFileTree(CgroupTree):
         while self._open:
             os.close(self._open.popitem()[1])
 
+    def __del__(self) -> None:
+        """Leave no file open, as those that Python opens."""
+        self.close()
+
     def _read_anew(self, setting: CgroupFile) -> str:
         """Open a file and read it; keep it open if there is room."""
         path = self._path(setting)
