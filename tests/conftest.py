@@ -31,7 +31,6 @@ NEEDS = {
     "docker": "DOCKER_HOST",
     "guest": "WALRAS_GUEST",
     "api_server": "KUBECONFIG",
-    "newest_api_server": "WALRAS_NEWEST_API",
     "node": "KUBECONFIG",
     "soak": "KUBECONFIG",
     "vmnode": "WALRAS_VMNODE",

@@ -113,7 +113,6 @@ SHAPES: dict[str, Schema] = {
             "additionalProperties": False,
         },
     },
-    "admissionPolicy": _AUTO,
     "threadsPolicy": _AUTO,
     "dashboard.proxyHeaders.from": _OBJECTS,
     "networkPolicy.metricsFrom": _OBJECTS,

@@ -37,11 +37,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 MACHINES = ROOT / "tools" / "machines"
+KUBE = ROOT / "tools" / "kubernetes" / "kube"
+CANNOT_BUILD = 69
+"""Exit status of ``kube build`` where something is missing; it prints what."""
 REPORT = ROOT / "build" / "verify"
 SERVERS = REPORT / f"servers.{os.getpid()}"
 """Logs of the API servers of this run: stages of two runs may go on at the same time."""
 IMAGES = ROOT / "build" / "images"
-NEWEST = ROOT / "tools" / "newest_api" / "run"
 
 Environment = dict[str, str]
 
@@ -201,7 +203,7 @@ def guest() -> Iterator[Environment]:
 
 @contextmanager
 def control_plane() -> Iterator[Environment]:
-    """Provide an API server of the oldest Kubernetes, with its controllers and without a node."""
+    """Provide an API server with its controllers and without a node."""
     with kubernetes("nokubelet") as found:
         yield found
 
@@ -212,8 +214,7 @@ def kubernetes(*kind: str) -> Iterator[Environment]:
     if os.environ.get("KUBECONFIG") and os.environ.get("WALRAS_KUBE"):
         yield on_path()
         return
-    kube = tool("kube")
-    quiet(kube, "build")
+    kube = built_kubernetes()
     quiet(kube, "down")  # left over from a run that was interrupted
     try:
         config = last_line(kube, "up", *kind)
@@ -225,33 +226,27 @@ def kubernetes(*kind: str) -> Iterator[Environment]:
         quiet(kube, "down")
 
 
+def built_kubernetes() -> str:
+    """Build the Kubernetes of KUBE_VERSION if that has not been done; return the tool's path.
+
+    Raises:
+        UnmetError: This user is not root, or this machine cannot build it.
+    """
+    if os.geteuid():
+        raise UnmetError("tools/kubernetes/kube needs root")
+    done = subprocess.run([KUBE, "build"], check=False, stdout=subprocess.PIPE, text=True)
+    if done.returncode == CANNOT_BUILD:
+        raise UnmetError(f"tools/kubernetes/kube {done.stdout.strip()}")
+    done.check_returncode()
+    return str(KUBE)
+
+
 def keep_logs(folder: Path) -> None:
     """Copy the logs of servers, which their tool removes when it stops them."""
     kept = SERVERS
     kept.mkdir(exist_ok=True)
     for log in (*folder.glob("*.log"), *folder.glob("log")):
         shutil.copy(log, kept)
-
-
-@contextmanager
-def newest_api() -> Iterator[Environment]:
-    """Provide an API server of the newest Kubernetes.
-
-    The operator's tests use it as their cluster, too, as they use `control_plane`.
-    """
-    if os.geteuid() or not shutil.which("apt-get"):
-        raise UnmetError("building tools/newest_api needs Debian and root")
-    quiet(str(NEWEST), "build")
-    quiet(str(NEWEST), "down")
-    try:
-        config = last_line(str(NEWEST), "up")
-        names = {"WALRAS_NEWEST_API": config, "KUBECONFIG": config, "WALRAS_KUBE": str(NEWEST)}
-        try:
-            yield names | on_path()
-        finally:
-            keep_logs(Path(config).parent)
-    finally:
-        quiet(str(NEWEST), "down")
 
 
 @contextmanager
@@ -386,13 +381,7 @@ STAGES = (
         runs=(("--numprocesses=auto",),),  # machines of their own
         gate=True,
     ),
-    Stage("api_server", "operator, agent, CLI on the oldest API server", control_plane),
-    Stage(
-        "newest_api_server",
-        "the same on the newest API server, and its new features",
-        newest_api,
-        runs=((), ("tests/operator", "-m", "api_server")),
-    ),
+    Stage("api_server", "operator, agent, CLI and policies on an API server", control_plane),
     Stage("node", "an installation on a real node, from install to uninstall", node, gate=True),
     Stage("soak", "SOAK_MINUTES (20) of faults and attacks on a real node", node),
     Stage("release", "a release, from the files to what a user installs from a registry", registry),

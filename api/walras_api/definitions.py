@@ -1,9 +1,4 @@
-"""The CustomResourceDefinitions of all kinds, generated from their models.
-
-They install on Kubernetes 1.20 and later. The API server checks rules
-(``x-kubernetes-validations``) from 1.25 on; on older clusters, only the operator checks them, and
-reports violations in a condition.
-"""
+"""The CustomResourceDefinitions of all kinds, generated from their models."""
 
 from __future__ import annotations
 

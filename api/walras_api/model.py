@@ -31,8 +31,7 @@ class Rule:
     Attributes:
         message: Error message for an object that breaks the rule, with the correction.
         cel: The rule for the API server, in the Common Expression Language, over ``self`` and, if
-            it is about updates, ``oldSelf``. It uses no function that is younger than the rules of
-            CustomResourceDefinitions themselves (Kubernetes 1.25).
+            it is about updates, ``oldSelf``.
         holds: The rule as a Python predicate of the model; None for a rule about updates, which a
             single document cannot violate.
     """

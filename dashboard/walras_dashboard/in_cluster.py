@@ -7,9 +7,7 @@ others see, and is forgotten some minutes after the viewer has gone.
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
 import re
 import secrets
 import threading
@@ -328,25 +326,14 @@ class ClusterViewers:
 def _owner(cluster: Cluster, identity: Identity) -> tuple[str, ...]:
     """Return the key of the user whose token the API server has accepted.
 
-    A user can have any number of tokens. API servers before Kubernetes 1.28 do not say whose a
-    token is; then, that of a ServiceAccount or of OpenID says so itself, and has been verified.
+    A user can have any number of tokens.
     """
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         answer = cluster.api.request("POST", REVIEWS, body)
         return ("user", str(answer["status"]["userInfo"]["username"]))
     except (ApiError, LookupError, TypeError):
-        return _subject(identity.token) or identity.key[:2]
-
-
-def _subject(token: str) -> tuple[str, ...]:
-    """Return issuer and subject of a JSON Web Token; empty if it is none."""
-    try:
-        part = token.split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-        return "subject", str(claims["iss"]), str(claims["sub"])
-    except (LookupError, TypeError, ValueError, RecursionError):
-        return ()
+        return identity.key[:2]
 
 
 def connections(server: Configuration, namespace: str) -> Callable[[Identity], Cluster]:

@@ -66,8 +66,7 @@ class Layout:
         """Find the driver by the name of the group for all pods.
 
         Where both groups exist, the one that contains containers counts: a kubelet leaves the other
-        one behind when its driver is changed, and that of Kubernetes 1.20 creates the groups of the
-        driver cgroupfs, too, under systemd's with cgroup v2.
+        one behind when its driver is changed.
 
         Raises:
             TreeError: Neither driver's group exists, or it is not clear which one is used.

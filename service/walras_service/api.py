@@ -43,8 +43,8 @@ PATIENCE = 5.0
 _PAGE = 500
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 """Content type of a list that has only the metadata of its objects."""
-ONE_METADATA = f"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{JSON}"
-"""Content types of an object with its metadata alone; older API servers may return all of it."""
+ONE_METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+"""Content type of an object with its metadata alone."""
 
 
 def settings(kubeconfig: str | None) -> Configuration:

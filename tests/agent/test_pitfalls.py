@@ -120,7 +120,7 @@ def test_systemd_that_resets_weights_and_quotas_is_answered(node: Node) -> None:
 
 @pytest.mark.parametrize("millicores", [2000, 1500])
 def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node, millicores: int) -> None:
-    """A kubelet of 1.33 and later writes limits anew: pod first when raising, else containers."""
+    """A kubelet writes limits anew: pod first when raising, else containers."""
     quota = {1: "cpu.cfs_quota_us", 2: "cpu.max"}[node.kernel.version]
     limit = {1: "memory.limit_in_bytes", 2: "memory.max"}[node.kernel.version]
     sizes = {quota: {1: "300000", 2: "300000 100000"}[node.kernel.version], limit: str(900 * MIB)}

@@ -1,15 +1,11 @@
 """A real API server: it takes the definitions, and answers as the model of it in admission.py does.
 
-KUBECONFIG names a cluster of any version, WALRAS_NEWEST_API the kubeconfig of a server of today, as
-``tools/newest_api/run up`` prints it. Documents are only tried (dry run); the few objects that are
-made are named crds-test and removed. Definitions that were there before are brought up to date and
-stay.
+Documents are only tried (dry run); the few objects that are made are named crds-test and removed.
+Definitions that were there before are brought up to date and stay.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -24,18 +20,16 @@ from live_api import API, RefusedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SERVERS = [
-    pytest.param("KUBECONFIG", id="cluster", marks=pytest.mark.api_server),
-    pytest.param("WALRAS_NEWEST_API", id="newest", marks=pytest.mark.newest_api_server),
-]
+pytestmark = pytest.mark.api_server
+
 DEFINITIONS = read_definitions()
 PLURALS = {kind: each["spec"]["names"]["plural"] for kind, each in DEFINITIONS.items()}
 CLUSTER_WIDE = {kind for kind, each in DEFINITIONS.items() if each["spec"]["scope"] == "Cluster"}
 
 
-@pytest.fixture(scope="module", params=SERVERS)
-def api(request: pytest.FixtureRequest) -> Iterator[API]:
-    api = API.connect(os.environ[request.param])
+@pytest.fixture(scope="module")
+def api() -> Iterator[API]:
+    api = API.connect()
     with api.installed(DEFINITIONS.values()):
         yield api
 
@@ -54,12 +48,6 @@ def tried(api: API, each: Document) -> Document:
     if each["kind"] not in CLUSTER_WIDE:
         metadata["namespace"] = "default"
     return api.call("POST", f"{resource(each)}?dryRun=All", {**each, "metadata": metadata})
-
-
-def knows_rules(api: API, kind: str) -> bool:
-    """Say whether the API server has rules (from 1.25); before, it drops them."""
-    stored = api.call("GET", f"{API.DEFINITIONS}/{PLURALS[kind]}.walras.dev")
-    return "x-kubernetes-validations" in json.dumps(stored["spec"])
 
 
 def model_of(each: Document) -> Answer:
@@ -82,9 +70,6 @@ def test_good_documents_are_taken_with_their_defaults(api: API, each: Document) 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.title)
 def test_bad_documents_are_refused_with_the_field_named(api: API, wrong: Wrong) -> None:
-    if wrong.by_rule and not knows_rules(api, wrong.document["kind"]):
-        assert tried(api, wrong.document)["spec"]  # the operator finds it, and says so
-        return
     with pytest.raises(RefusedError) as caught:
         tried(api, wrong.document)
     assert caught.value.code == 422
@@ -110,13 +95,10 @@ def test_a_status_is_not_taken_with_the_spec(api: API, kind: str) -> None:
     assert "status" not in tried(api, sent)
 
 
-def test_an_older_plan_is_refused_where_there_are_rules(api: API) -> None:
+def test_an_older_plan_is_refused(api: API) -> None:
     newer, older = (document("NodeAllocation", epoch=epoch) for epoch in (7, 6))
     with api.made(resource(newer), newer):
         path = f"{resource(newer)}/crds-test"
-        if not knows_rules(api, "NodeAllocation"):
-            assert api.call("PATCH", path, older)["spec"]["epoch"] == 6
-            return
         with pytest.raises(RefusedError, match="only a later decision may replace it"):
             api.call("PATCH", path, older)
 
@@ -148,7 +130,6 @@ def test_columns_are_printed(api: API, kind: str) -> None:
     assert row["cells"][0] == "crds-test"
 
 
-@pytest.mark.parametrize("api", SERVERS[:1], indirect=True)
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not at hand")
 def test_kubectl_finds_all_kinds_by_category_and_short_name(api: API) -> None:
     command = ["kubectl", "api-resources", "--categories=walras", "--no-headers"]

@@ -1,12 +1,12 @@
 """Pods that wait on a real node: two that live off memory and two that compute, placed in pairs.
 
 The node counts as four processors, of which the teams' programs take two, so that both pairs are
-placed at once. By schedulerName, which API servers without scheduling gates know too. The programs
-run as real pods beside the two teams'.
+placed at once. The programs run as real pods beside the two teams'.
 """
 
 from __future__ import annotations
 
+import json
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -52,7 +52,7 @@ def waiting_pod(program: str, number: int) -> Document:
             "labels": {"app": program},
         },
         "spec": {
-            "schedulerName": COLOCATION_GATE,
+            "schedulingGates": [{"name": COLOCATION_GATE}],
             "hostNetwork": True,
             "terminationGracePeriodSeconds": 1,
             "containers": [container],
@@ -76,24 +76,29 @@ def job(program: str) -> Document:
     return {"apiVersion": OURS, "kind": "MarketJob", "metadata": where, "spec": spec}
 
 
+def told() -> list[Document]:
+    """Return what the jobs' statuses say of each pod."""
+    jobs = (get(f"/apis/{OURS}/namespaces/{LAB}/marketjobs/{each}") for each in PROGRAMS)
+    return [pod for each in jobs for pod in each.get("status", {}).get("pods", ())]
+
+
 def partners() -> dict[str, str]:
     """Return the partner beside which each pod was placed, as its job's status says."""
     return {
-        pod["name"]: pod["colocation"].get("partner", "")
-        for program in PROGRAMS
-        for pod in get(f"/apis/{OURS}/namespaces/{LAB}/marketjobs/{program}")
-        .get("status", {})
-        .get("pods", ())
-        if "colocation" in pod
+        pod["name"]: pod["colocation"].get("partner", "") for pod in told() if "colocation" in pod
     }
+
+
+def pair_by(rule: str) -> None:
+    """Set the rule by which the market pairs pods."""
+    change = json.dumps({"spec": {"colocation": {"policy": rule}}})
+    kubectl("patch", "market", "default", "--type", "merge", "--patch", change)
 
 
 @pytest.fixture
 def colocating(installed: Installed) -> Iterator[Installed]:
-    """Walras with the right to place pods and a rule by which to pair them."""
-    rule = "market.spec.colocation.policy"
-    upgrade = ("upgrade", "walras", CHART, *installed.options(), "--set")
-    helm(*upgrade, f"colocation.enabled=true,{rule}=Complementary")
+    """Walras with the right to place pods, but no rule by which to pair them."""
+    helm("upgrade", "walras", CHART, *installed.options(), "--set", "colocation.enabled=true")
     kubectl("label", "node", installed.node.name, "walras.dev/sockets=4")
     try:
         spec = {"shares": 1, "namespaces": [LAB]}
@@ -106,13 +111,15 @@ def colocating(installed: Installed) -> Iterator[Installed]:
         kubectl("delete", "namespace", LAB, "--timeout=180s")
         kubectl("delete", "entitlement", LAB)
         kubectl("label", "node", installed.node.name, "walras.dev/sockets-")
-        helm(*upgrade, f"{rule}=None")
+        pair_by("None")
 
 
 def test_programs_that_live_off_memory_are_placed_beside_those_that_compute(
     colocating: Installed,
 ) -> None:
     apply(*(waiting_pod(program, number) for program in PROGRAMS for number in range(2)))
+    assert eventually(lambda: len(told()) == 4, 60, pause=0.5), told()
+    pair_by("Complementary")  # once all of them wait: the first two would be paired at once
     assert eventually(lambda: sum(map(len, map(containers, pods(LAB)))) == 4, 120, pause=0.5)
     assert {pod["spec"]["nodeName"] for pod in pods(LAB)} == {colocating.node.name}
     assert eventually(lambda: len(partners()) == 4, 60, pause=0.5), partners()

@@ -58,7 +58,7 @@ def binding(name: str) -> Document:
 
 
 def token(name: str) -> str:
-    """A token as `kubectl create token` makes it; kubectl before 1.24 cannot."""
+    """A token as `kubectl create token` makes it."""
     path = f"/api/v1/namespaces/{VIEWERS}/serviceaccounts/{name}/token"
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     return str(api().call("POST", path, asked)["status"]["token"])

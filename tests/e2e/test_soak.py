@@ -161,7 +161,7 @@ class Soak:
     def start_kubelet(self) -> None:
         """Start the kubelet again if it has ended, as systemd does.
 
-        A kubelet of Kubernetes 1.20 ends if containerd does not answer when it starts.
+        A kubelet ends if containerd does not answer when it starts.
         """
         file = Path(KUBECONFIG).parent / "kubelet.pid"
         if file.exists() and not psutil.pid_exists(int(file.read_text())):

@@ -250,7 +250,7 @@ def test_a_cpuset_controller_that_vanishes_is_there_again(life: Life) -> None:
 
 
 def test_a_pod_that_is_resized_in_place_keeps_its_size(life: Life) -> None:
-    """Kubelets from 1.33 on resize so: the pod's group first, then the container's."""
+    """Kubelets resize so: the pod's group first, then the container's."""
     group = life.shared.groups()["align"]
     pod = group.rpartition("/")[0]
     size = "300000 100000"

@@ -42,7 +42,6 @@ def governed() -> list[Document]:
     """A namespace with defaults, a quota and a disruption budget, and a program in the market."""
     program = deployment(TEAM, PROGRAM, IMAGE)
     program["spec"]["template"]["metadata"]["labels"]["walras.dev/job"] = ""
-    policy = "policy/v1" if served("/apis/policy/v1") else "policy/v1beta1"
     return [
         {
             **namespace(TEAM),
@@ -61,7 +60,7 @@ def governed() -> list[Document]:
         ),
         made("v1", "ResourceQuota", hard={"requests.cpu": REQUEST, "limits.cpu": LIMIT}),
         made(
-            policy,
+            "policy/v1",
             "PodDisruptionBudget",
             minAvailable=1,
             selector={"matchLabels": {"app": PROGRAM}},

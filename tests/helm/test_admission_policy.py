@@ -12,7 +12,7 @@ import celpy
 import pytest
 from celpy.adapter import json_to_cel
 
-from chart import NAMESPACE, POLICIES, needs_helm, of_kind, rendered
+from chart import NAMESPACE, needs_helm, of_kind, rendered
 
 pytestmark = [pytest.mark.system, needs_helm]
 
@@ -24,7 +24,7 @@ CEL = celpy.Environment()
 
 
 def policy() -> Document:
-    found = of_kind("ValidatingAdmissionPolicy", rendered(apis=[POLICIES]))["walras-agent"]
+    found = of_kind("ValidatingAdmissionPolicy", rendered())["walras-agent"]
     spec: Document = found["spec"]
     return spec
 
@@ -124,7 +124,7 @@ def test_it_is_about_every_way_by_which_an_agent_writes() -> None:
 
 
 def test_it_is_bound_and_denies() -> None:
-    documents = rendered(apis=[POLICIES])
+    documents = rendered()
     binding = of_kind("ValidatingAdmissionPolicyBinding", documents)["walras-agent"]
     assert binding["spec"]["policyName"] in of_kind("ValidatingAdmissionPolicy", documents)
     assert binding["spec"]["validationActions"] == ["Deny"]

@@ -1,4 +1,4 @@
-"""The policy that binds leads to their subtree, by the engine of an API server that has one.
+"""The policy that binds leads to their subtree, by the engine of a real API server.
 
 Persons are ServiceAccounts of namespaces whose groups the chart gives a role. Dry runs are refused
 as writes are.
@@ -7,7 +7,6 @@ as writes are.
 from __future__ import annotations
 
 import json
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,13 @@ import yaml
 from admission import read_definitions
 from chart import CHART, helm, needs_helm
 from live_api import API, RefusedError
-from newest_api import NEWEST, needs_newest
+from real_cluster import KUBECONFIG, needs_cluster
 from waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [needs_helm, needs_newest]
+pytestmark = [needs_helm, needs_cluster]
 
 Document = dict[str, Any]
 
@@ -50,7 +49,7 @@ class People:
 
     def __init__(self, folder: Path, opened: ExitStack) -> None:
         self.folder = folder
-        self.admin, self._opened = API.connect(NEWEST), opened
+        self.admin, self._opened = API.connect(KUBECONFIG), opened
         opened.enter_context(self.admin.installed(read_definitions().values()))
         for namespace in PERSONS:
             self._make("/api/v1/namespaces", {"metadata": {"name": namespace}})
@@ -74,7 +73,6 @@ class People:
                 helm(
                     *("template", "walras", str(CHART), "--namespace", "default"),
                     *("--values", str(values), "--dry-run=server"),
-                    env=os.environ | {"KUBECONFIG": NEWEST},
                 )
             )
             if each
@@ -102,7 +100,7 @@ class People:
         """A client of the person of a namespace."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         token = self.admin.call("POST", path, {"spec": {"audiences": []}})["status"]["token"]
-        document = yaml.safe_load(Path(NEWEST).read_text())
+        document = yaml.safe_load(Path(KUBECONFIG).read_text())
         document["users"] = [
             {"name": each["name"], "user": {"token": token}} for each in document["users"]
         ]

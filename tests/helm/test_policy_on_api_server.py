@@ -1,4 +1,4 @@
-"""The policy that binds agents to their nodes, by the engine of an API server that has one.
+"""The policy that binds agents to their nodes, by the engine of a real API server.
 
 helm asks that server whether to bring it. Agents have the roles of the chart and the tokens of
 their pods, by which the server knows the node.
@@ -6,7 +6,6 @@ their pods, by which the server knows the node.
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,13 +17,13 @@ import yaml
 from admission import read_definitions
 from chart import CHART, helm, needs_helm, of_kind
 from live_api import API, RefusedError
-from newest_api import NEWEST, needs_newest
+from real_cluster import KUBECONFIG, needs_cluster
 from waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [needs_helm, needs_newest]
+pytestmark = [needs_helm, needs_cluster]
 
 Document = dict[str, Any]
 
@@ -51,21 +50,10 @@ def lease(name: str, holder: str) -> Document:
 
 
 class Agent:
-    """Somebody who writes what an agent does.
+    """Somebody who writes what an agent does."""
 
-    Args:
-        folder: Folder for a kubeconfig.
-        token: Token by which the API server identifies the agent.
-    """
-
-    def __init__(self, folder: Path, token: str) -> None:
-        document = yaml.safe_load(Path(NEWEST).read_text())
-        document["users"] = [
-            {"name": each["name"], "user": {"token": token}} for each in document["users"]
-        ]
-        path = folder / f"agent-{time.monotonic_ns()}"
-        path.write_text(yaml.safe_dump(document))
-        self._api = API.connect(str(path))
+    def __init__(self, api: API) -> None:
+        self._api = api
 
     def answer(self, node: str) -> Document:
         """Write the status of a node's NodeAllocation."""
@@ -81,13 +69,11 @@ class Cluster:
 
     def __init__(self, folder: Path, opened: ExitStack) -> None:
         self.folder = folder
-        self._api, self._opened = API.connect(NEWEST), opened
-        opened.enter_context(self._api.installed(read_definitions().values()))
+        self.api, self._opened = API.connect(KUBECONFIG), opened
+        opened.enter_context(self.api.installed(read_definitions().values()))
         self._make("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         where = ["--namespace", NAMESPACE, "--dry-run=server", "--set", "image.registry=localhost"]
-        text = helm(
-            "template", "walras", str(CHART), *where, env=os.environ | {"KUBECONFIG": NEWEST}
-        )
+        text = helm("template", "walras", str(CHART), *where)
         documents = [each for each in yaml.safe_load_all(text) if each]
         for kind, path in WHERE.items():
             for name, each in of_kind(kind, documents).items():
@@ -101,14 +87,21 @@ class Cluster:
             self._make(ALLOCATIONS, {**head, "metadata": {"name": node}, "spec": spec})
 
     def _make(self, path: str, document: Document) -> None:
-        self._opened.enter_context(self._api.made(path, document))
+        self._opened.enter_context(self.api.made(path, document))
 
     def agent(self, node: str) -> Agent:
         """Return the agent of a node; if empty, one whose token is bound to no node."""
         reference = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": f"agent-{node}"}}
         body = {"spec": {"audiences": [], **(reference if node else {})}}
         path = f"{CORE}/serviceaccounts/walras-agent/token"
-        return Agent(self.folder, self._api.call("POST", path, body)["status"]["token"])
+        token = self.api.call("POST", path, body)["status"]["token"]
+        document = yaml.safe_load(Path(KUBECONFIG).read_text())
+        document["users"] = [
+            {"name": each["name"], "user": {"token": token}} for each in document["users"]
+        ]
+        file = self.folder / f"agent-{time.monotonic_ns()}"
+        file.write_text(yaml.safe_dump(document))
+        return Agent(API.connect(str(file)))
 
     def is_guarded(self) -> bool:
         """Return whether the policy is in force, so that it refuses what is always refused."""
@@ -164,6 +157,6 @@ def test_a_token_that_is_bound_to_no_node_may_write_nothing(cluster: Cluster) ->
 
 
 def test_others_are_not_its_concern(cluster: Cluster) -> None:
-    administrator = Agent(cluster.folder, "admin")
+    administrator = Agent(cluster.api)
     assert administrator.answer("b")["status"]["epoch"] == 1
     assert administrator.renew("walras-operator", "x")["spec"]["holderIdentity"] == "x"

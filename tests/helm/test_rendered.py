@@ -13,7 +13,18 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from chart import CHART, MONITORING, POLICIES, ROOT, events, helm, needs_helm, of_kind, rendered
+from chart import (
+    CHART,
+    MONITORING,
+    POLICIES,
+    ROOT,
+    HelmError,
+    events,
+    helm,
+    needs_helm,
+    of_kind,
+    rendered,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +34,8 @@ pytestmark = [pytest.mark.system, needs_helm]
 
 Document = dict[str, Any]
 
-OLD, NEW = ("1.25", "1.30"), "1.37"
-"""The oldest that schemas are at hand of, the first with all that is probed for, the newest."""
+OLDEST, NEWEST = "1.34", "1.37"
+"""Versions of Kubernetes that are supported."""
 
 EXTRAS: Document = {
     "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
@@ -103,10 +114,6 @@ VARIANTS: dict[str, Document] = {
 }
 
 
-def apis(version: str) -> list[str]:
-    return [*MONITORING, *([POLICIES] if version >= "1.30" else [])]
-
-
 def complaints(document: Document, version: str) -> str:
     """Return errors and warnings of a strict validation of an object."""
     said = io.StringIO()
@@ -120,10 +127,10 @@ def complaints(document: Document, version: str) -> str:
 
 @pytest.mark.parametrize(
     ("version", "variant"),
-    [*((NEW, each) for each in VARIANTS), *((each, "everything on") for each in OLD)],
+    [*((NEWEST, each) for each in VARIANTS), (OLDEST, "everything on")],
 )
 def test_every_object_is_known_field_by_field(version: str, variant: str) -> None:
-    documents = rendered(VARIANTS[variant], f"{version}.0", apis(version))
+    documents = rendered(VARIANTS[variant], f"{version}.0", MONITORING)
     for each in documents:
         if not each["apiVersion"].startswith("monitoring."):  # not Kubernetes' own
             name = f"{each['kind']} {each['metadata']['name']}"
@@ -131,40 +138,32 @@ def test_every_object_is_known_field_by_field(version: str, variant: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("version", "policies", "threads", "budget"),
-    [
-        ("1.20.0", False, False, "policy/v1beta1"),
-        ("1.21.0", False, False, "policy/v1"),
-        ("1.29.9", False, False, "policy/v1"),
-        ("1.30.0", True, False, "policy/v1"),
-        ("v1.35.2-gke.100", True, False, "policy/v1"),
-        ("1.36.0", True, True, "policy/v1"),
-        ("1.37.0", True, True, "policy/v1"),
-    ],
+    ("version", "threads"),
+    [("v1.35.2-gke.100", False), ("1.36.0", True), ("1.37.0", True)],
 )
-def test_a_version_that_is_given_counts_as_that_version(
-    version: str, policies: bool, threads: bool, budget: str
-) -> None:
+def test_a_version_that_is_given_counts_as_that_version(version: str, threads: bool) -> None:
     """As with `helm template --kube-version`, which knows no kinds."""
     documents = rendered({"operator": {"replicas": 2}}, version)
-    assert ("walras-agent" in of_kind("ValidatingAdmissionPolicyBinding", documents)) is policies
     assert ("walras-threads" in of_kind("MutatingAdmissionPolicy", documents)) is threads
-    (found,) = of_kind("PodDisruptionBudget", documents).values()
-    assert found["apiVersion"] == budget
+
+
+def test_older_versions_of_kubernetes_are_refused() -> None:
+    with pytest.raises(HelmError, match="incompatible with Kubernetes v1"):
+        rendered(version="1.33.9")
 
 
 def test_what_a_cluster_serves_counts_more_than_its_version() -> None:
     """An API server can be told not to serve a kind."""
     values = {"image": {"registry": "localhost"}}
     documents = rendered(values, "1.37.0", ["v1/Pod"])
-    assert not of_kind("ValidatingAdmissionPolicy", documents)
+    assert not of_kind("MutatingAdmissionPolicy", documents)
     documents = rendered(values, "1.37.0", ["v1/Pod", POLICIES])
-    assert of_kind("ValidatingAdmissionPolicy", documents)
+    assert of_kind("MutatingAdmissionPolicy", documents)
 
 
 def test_one_value_sets_the_registry_of_all_images() -> None:
     values = VARIANTS["everything on"] | {"dashboard": {"enabled": True}}
-    text = yaml.safe_dump_all(rendered(values, apis=apis(NEW)))
+    text = yaml.safe_dump_all(rendered(values, apis=MONITORING))
     images = re.findall(r"\bimage: (\S+)/([\w-]+)", text)
     assert {registry for registry, _ in images} == {"registry.example.com/team"}
     assert {name for _, name in images} == {"walras-operator", "walras-agent", "walras-dashboard"}
@@ -185,7 +184,7 @@ def test_the_chart_is_installed_from_files_as_its_page_says(tmp_path: Path, sour
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_names_are_unique_and_belong_to_the_release(variant: str) -> None:
-    documents = rendered(VARIANTS[variant], apis=apis(NEW))
+    documents = rendered(VARIANTS[variant], apis=MONITORING)
     names = [(each["kind"], each["metadata"]["name"]) for each in documents]
     assert len(names) == len(set(names))
     for each in documents:
@@ -217,7 +216,7 @@ def test_labels_of_values_replace_the_charts_own_but_not_those_that_select_pods(
         },
         "dashboard": {"enabled": True, "podLabels": more},
     }
-    known = [argument for each in apis(NEW) for argument in ("--api-versions", each)]
+    known = [argument for each in MONITORING for argument in ("--api-versions", each)]
     text = helm("template", "w", str(CHART), "--values", "-", *known, text=yaml.safe_dump(values))
     documents = [each for each in yaml.load_all(text, _OneOfEach) if each]
     for each in documents:
@@ -298,18 +297,14 @@ def test_rights_of_hooks_live_only_as_long_as_these() -> None:
 
 
 def test_what_is_not_there_is_not_used() -> None:
-    documents = rendered({"agent": {"profiling": {"files": True}}}, version="1.20.0")
-    kinds = {each["kind"] for each in documents}
-    assert not kinds & {"ServiceMonitor", "PrometheusRule", "ValidatingAdmissionPolicy"}
-    (agents,) = of_kind("DaemonSet", documents).values()
-    annotations = agents["spec"]["template"]["metadata"]["annotations"]
-    assert annotations["container.apparmor.security.beta.kubernetes.io/agent"] == "unconfined"
+    kinds = {each["kind"] for each in rendered(version="1.34.0")}
+    assert not kinds & {"ServiceMonitor", "PrometheusRule", "MutatingAdmissionPolicy"}
 
 
 def test_what_is_asked_for_is_made_wherever_it_is() -> None:
-    values = {"admissionPolicy": True, "monitoring": {"serviceMonitor": True, "alerts": True}}
-    kinds = {each["kind"] for each in rendered(values)}
-    assert kinds >= {"ServiceMonitor", "PrometheusRule", "ValidatingAdmissionPolicyBinding"}
+    values = {"threadsPolicy": True, "monitoring": {"serviceMonitor": True, "alerts": True}}
+    kinds = {each["kind"] for each in rendered(values, "1.34.0")}
+    assert kinds >= {"ServiceMonitor", "PrometheusRule", "MutatingAdmissionPolicyBinding"}
 
 
 def test_what_is_added_to_pods_is_in_all_of_them() -> None:
@@ -343,7 +338,7 @@ def test_the_values_of_a_release_name_every_image_by_its_digest(
     values["image"]["registry"] = "host:5000/team"
     values["dashboard"] = {"enabled": True}
 
-    text = yaml.safe_dump_all(rendered(values, NEW))
+    text = yaml.safe_dump_all(rendered(values, NEWEST))
 
     named = re.findall(r"^ *-? *image: (.*)", text, re.MULTILINE)
     assert {f"{each}\n" for each in named} == set(lines)

@@ -78,8 +78,8 @@ def test_no_role_has_wildcards_or_reads_secrets() -> None:
 GROUP = "team:vision"
 
 
-def people(*groups: Document, version: str = "1.30.0") -> list[Document]:
-    return rendered({"rbac": {"userGroups": list(groups)}}, version)
+def people(*groups: Document, policy: bool = True) -> list[Document]:
+    return rendered({"rbac": {"userGroups": list(groups)}, "admissionPolicy": policy})
 
 
 def given(documents: list[Document]) -> set[tuple[str, str, str]]:
@@ -148,9 +148,9 @@ def test_nobody_else_may_read_the_history() -> None:
 
 
 def test_without_the_policy_nobody_is_a_lead() -> None:
-    assert "walras-lead" not in of_kind("ClusterRole", people(version="1.29.0"))
+    assert "walras-lead" not in of_kind("ClusterRole", people(policy=False))
     with pytest.raises(HelmError, match=f"{GROUP} has the role lead, which needs admissionPolicy"):
-        people({"group": GROUP, "role": "lead", "entitlements": ["vision"]}, version="1.29.0")
+        people({"group": GROUP, "role": "lead", "entitlements": ["vision"]}, policy=False)
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,22 @@
-"""The policy that sets threads of pods, by the engine of an API server that has such policies."""
+"""The policy that sets threads of pods, by the engine of a real API server."""
 
 from __future__ import annotations
 
-import os
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from chart import CHART, ROOT, helm, needs_helm, of_kind
-from live_api import API, RefusedError
-from newest_api import NEWEST, needs_newest
+from live_api import API
+from real_cluster import KUBECONFIG, needs_cluster
 from waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [needs_helm, needs_newest]
+pytestmark = [needs_helm, needs_cluster]
 
 Document = dict[str, Any]
 
@@ -38,20 +37,19 @@ def pod(
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[API]:
-    found = API.connect(NEWEST)
+    found = API.connect(KUBECONFIG)
     where = ["--namespace", "default", "--dry-run=server", "--set", "image.registry=localhost"]
-    text = helm("template", "walras", str(CHART), *where, env=os.environ | {"KUBECONFIG": NEWEST})
+    text = helm("template", "walras", str(CHART), *where)
     documents = [each for each in yaml.safe_load_all(text) if each]
-    account = "/api/v1/namespaces/default/serviceaccounts"
     with ExitStack() as opened:
         for kind, plural in (
             ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
             ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
         ):
-            made = of_kind(kind, documents)["walras-threads"]
+            made = of_kind(kind, documents).get("walras-threads")
+            if made is None:
+                pytest.skip("this version has no MutatingAdmissionPolicies (1.36)")
             opened.enter_context(found.made(f"{POLICIES}/{plural}", made))
-        with suppress(RefusedError):
-            found.call("POST", account, {"metadata": {"name": "default"}})
         assert eventually(lambda: variables(found, pod({"walras.dev/threads": "2"})), 60, pause=0.2)
         yield found
 

@@ -28,7 +28,6 @@ from market_cluster import DEFINITIONS, OURS, SYSTEM, MarketCluster
 from real_cluster import KUBECONFIG, RIGHTS, RealCluster, needs_cluster
 from rights import FOLLOWING_RULES, OPERATOR_OWN_RULES, OPERATOR_RULES, QUOTA_RULES
 from waiting import eventually
-from walras_service.api import Api, settings
 from walras_service.api_errors import ApiError
 from worlds import entitlement, market, node, pod
 
@@ -197,8 +196,6 @@ def test_entitlements_follow_queues_of_kueue_which_is_installed_later(
 def test_pods_of_a_namespace_with_a_quota_draw_on_its_entitlement(
     follow: Callable[..., Followed],
 ) -> None:
-    if Api(settings(KUBECONFIG), "test").find("/api/v1/resourcequotas") is None:
-        pytest.skip("the newest API server, as the tests make it, has no ResourceQuotas")
     scene = follow("ResourceQuota")
     scene.may([*FOLLOWING_RULES, *QUOTA_RULES["ResourceQuota"]], "-more")
     assert eventually(lambda: scene.reason() == "Followed", 60), scene.log()

@@ -1,4 +1,4 @@
-"""Pods that wait by a real scheduling gate, on an API server that has them, with the real operator.
+"""Pods that wait by a real scheduling gate, on a real API server, with the real operator.
 
 Nobody schedules here: a pod is bound by the test where one would be, to the node that the operator
 tied it to.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from market_cluster import SYSTEM
-from newest_api import NEWEST, needs_newest
+from real_cluster import KUBECONFIG, needs_cluster
 from waiting import eventually
 from waiting_pods import Waiting
 from walras_api.contract import COLOCATION_GATE, PARTNER_ANNOTATION
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from walras_api.cluster import Pod
 
-pytestmark = needs_newest
+pytestmark = needs_cluster
 
 Document = dict[str, Any]
 FOREIGN = "example.com/quota"
@@ -39,7 +39,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 @pytest.fixture
 def waiting(tmp_path: Path) -> Iterator[Waiting]:
-    made = Waiting(NEWEST, tmp_path)
+    made = Waiting(KUBECONFIG, tmp_path)
     yield made
     made.cluster.close()
 

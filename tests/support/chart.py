@@ -28,7 +28,7 @@ HELM = shutil.which("helm") or shutil.which("helm", path=CLIENTS) or ""
 
 NAMESPACE = "walras-system"
 MONITORING = ("monitoring.coreos.com/v1/ServiceMonitor", "monitoring.coreos.com/v1/PrometheusRule")
-POLICIES = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
+POLICIES = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 
 needs_helm = pytest.mark.skipif(
     not HELM, reason="needs helm: put it on PATH, or run tools/kubernetes_clients.py"

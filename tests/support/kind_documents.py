@@ -127,13 +127,9 @@ VALID = [
             ],
         },
     ),
-]
-
-EMPTY_TEXTS = [
     document("Entitlement", namespaceSelector={"matchLabels": {"walras.dev/team": ""}}),
     document("MarketJob", command=["a", ""], env=[{"name": "A", "value": ""}]),
 ]
-"""Right, too, but API servers of 1.20 that a later Go compiled take an empty text for null."""
 
 
 def price(pool: str, per_node_hour: str = "1") -> Document:

@@ -39,7 +39,7 @@ class PlayedApi:
         allowed: Requests that are allowed even if the resource is forbidden, by bearer token:
             ``NS/plural`` in a namespace, or ``NAME/plural`` for an object without one.
         unknown: Bearer tokens that belong to nobody.
-        users: User of each bearer token, for servers that say whose it is (Kubernetes 1.28).
+        users: User of each bearer token, for servers that say whose it is.
         asked: Path, token, and headers of impersonation of each request so far.
     """
 

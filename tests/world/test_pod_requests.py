@@ -1,6 +1,6 @@
 """What pods request, as `PodRequests` of Kubernetes' component-helpers counts it.
 
-Each case is an object as an API server of Kubernetes 1.34 or later gives it, and the CPUs that the
+Each case is an object as an API server gives it, and the CPUs that the
 scheduler sets aside for it. Memory, in GiB, always has the same numbers.
 """
 

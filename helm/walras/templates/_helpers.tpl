@@ -96,16 +96,12 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{- /* Non-empty if the cluster has one of Kubernetes' own kinds: dict "root" $ "kind" "policy/v1/PodDisruptionBudget"
-"since" "1.21". Without a cluster, as in `helm template`, no kinds are known, and the version counts. */ -}}
-{{- define "walras.has" -}}
-{{- $known := .root.Capabilities.APIVersions -}}
-{{- $since := semverCompare (printf ">=%s.0-0" .since) .root.Capabilities.KubeVersion.Version -}}
-{{- if or ($known.Has .kind) (and $since (not ($known.Has "v1/Pod"))) -}}true{{- end -}}
-{{- end -}}
-
-{{- define "walras.hasValidation" -}}
-{{- include "walras.has" (dict "root" . "kind" "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" "since" "1.30") -}}
+{{- /* Non-empty if the cluster has MutatingAdmissionPolicies. Without a cluster, as in `helm template`, no kinds are
+known, and the version counts. */ -}}
+{{- define "walras.hasMutation" -}}
+{{- $known := .Capabilities.APIVersions -}}
+{{- $since := semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version -}}
+{{- if or ($known.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") (and $since (not ($known.Has "v1/Pod"))) -}}true{{- end -}}
 {{- end -}}
 
 {{- /* Non-empty if a value is true, or is `auto` and the cluster supports it: dict "value" v "there" bool. */ -}}

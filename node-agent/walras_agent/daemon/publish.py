@@ -154,8 +154,7 @@ class StatusPublisher:
 def _document(status: NodeAllocationStatus, generation: int) -> Document:
     """Return a status as a document for the API server, without fields that have their default.
 
-    There may be 110 pods; and API servers of Kubernetes 1.20 that were built with a later Go than
-    they were made for take an empty string for null, and refuse the whole status.
+    There may be 110 pods.
     """
     document = status.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     for condition in document.get("conditions", ()):

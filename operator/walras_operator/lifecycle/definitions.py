@@ -1,8 +1,6 @@
 """Effects: install and upgrade the CustomResourceDefinitions.
 
-An existing definition is replaced on condition that nobody has changed it meanwhile. Server-side
-apply fails before Kubernetes 1.23, which does not know validation rules in a schema; a replacement
-is accepted by all versions, and old ones drop the rules.
+An existing definition is replaced on condition that nobody has changed it meanwhile.
 """
 
 from __future__ import annotations

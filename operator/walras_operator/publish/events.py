@@ -1,8 +1,5 @@
 """Pure: build Kubernetes Events, and limit their rate.
 
-Events are of the core API: API servers as old as 1.20 refuse those of events.k8s.io about
-cluster-scoped custom resources.
-
 A decision has an Event for each transition. A failing cluster has many, and the API server stores
 each of them: a token bucket limits their rate, and the rest are counted.
 """

@@ -3,7 +3,7 @@
 For a gated pod, one merge patch adds a required node affinity and removes the gate. Node affinity
 may only be narrowed while there is a gate, so a second patch, of a former leader, is refused as a
 whole. A pod with Walras as its scheduler gets a Binding, which is possible once, too. Both name the
-pod's UID. Kubernetes 1.20 ignores the UID of a Binding, and may bind a new pod of the same name.
+pod's UID.
 """
 
 from __future__ import annotations
