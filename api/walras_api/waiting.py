@@ -1,8 +1,7 @@
 """Pods that wait for Walras to place them: how they wait, what they need, and which nodes fit.
 
-A pod waits by the scheduling gate `COLOCATION_GATE` (Kubernetes 1.27 and later) or by naming a
-scheduler of that name, so that no other scheduler binds it. The pod itself shows which: API servers
-that do not know gates drop them. Node labels, taints and allocatable resources are matched here as
+A pod waits by the scheduling gate `COLOCATION_GATE` or by naming a scheduler of that name, so that
+no other scheduler binds it. Node labels, taints and allocatable resources are matched here as
 kube-scheduler matches them; pods with rules about other pods, volumes or host ports are left to
 kube-scheduler.
 """

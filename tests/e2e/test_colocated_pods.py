@@ -90,8 +90,8 @@ def partners() -> dict[str, str]:
 
 
 def pair_by(rule: str) -> None:
-    """Set the rule by which the market pairs pods."""
-    change = json.dumps({"spec": {"colocation": {"policy": rule}}})
+    """Set the rule by which the market pairs pods, and exchange no partners to learn of them."""
+    change = json.dumps({"spec": {"colocation": {"policy": rule, "exploration": "0"}}})
     kubectl("patch", "market", "default", "--type", "merge", "--patch", change)
 
 
@@ -119,7 +119,7 @@ def test_programs_that_live_off_memory_are_placed_beside_those_that_compute(
 ) -> None:
     apply(*(waiting_pod(program, number) for program in PROGRAMS for number in range(2)))
     assert eventually(lambda: len(told()) == 4, 60, pause=0.5), told()
-    pair_by("Complementary")  # once all of them wait: the first two would be paired at once
+    pair_by("Complementary")  # after all have come: the first two would be paired at once
     assert eventually(lambda: sum(map(len, map(containers, pods(LAB)))) == 4, 120, pause=0.5)
     assert {pod["spec"]["nodeName"] for pod in pods(LAB)} == {colocating.node.name}
     assert eventually(lambda: len(partners()) == 4, 60, pause=0.5), partners()

@@ -1,7 +1,7 @@
 """Pods that wait, on a real API server with the real operator, whoever dies in between.
 
-Nobody runs the pods, and no scheduler is needed: API servers without scheduling gates drop them, so
-here pods wait for Walras as their scheduler, and are bound by it; `test_gated_cluster` has gates.
+Nobody runs the pods. They wait for Walras as their scheduler, and are bound by it;
+`test_gated_cluster` has gates.
 """
 
 from __future__ import annotations
