@@ -7,6 +7,7 @@ truncated, and a number beside it counts the entries that were left out.
 
 from __future__ import annotations
 
+import json
 import math
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
@@ -42,8 +43,10 @@ class Status(BaseModel):
     )
 
     def document(self) -> dict[str, Any]:
-        """Return the document for the API server, without unset fields."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        """Return the document for the API server, without unset fields and empty strings."""
+        text = self.model_dump_json(by_alias=True, exclude_none=True)
+        made: dict[str, Any] = json.loads(text)
+        return _without_empty_texts(made) if '""' in text else made
 
     @classmethod
     def read(cls, document: object) -> Self:
@@ -93,6 +96,14 @@ class WaitingWorkloads(Status):
 
     workloads: int
     cpus: Decimals
+
+
+def _without_empty_texts(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_empty_texts(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_empty_texts(each) for key, each in value.items() if each != ""}
 
 
 def decimals(value: float, digits: int = DIGITS) -> str:
