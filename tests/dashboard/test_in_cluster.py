@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from base64 import urlsafe_b64encode
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from itertools import islice
@@ -297,21 +295,14 @@ def test_what_is_no_namespace_is_not_chosen(by_token: httpx.Client, chosen: str)
 
 
 def tokens_of(user: str, number: int) -> list[str]:
-    """Return tokens of a ServiceAccount, as the API server makes them."""
-
-    def part(document: dict[str, str]) -> str:
-        return urlsafe_b64encode(json.dumps(document).encode()).decode().rstrip("=")
-
-    claims = {"iss": "https://cluster", "sub": f"system:serviceaccount:lab:{user}"}
-    return [f"{part({'alg': 'x'})}.{part({**claims, 'jti': str(n)})}.x" for n in range(number)]
+    return [f"{user}-{each}" for each in range(number)]
 
 
-@pytest.mark.parametrize("says", [True, False], ids=["1.28", "1.27"])
 def test_one_user_with_many_tokens_takes_no_place_of_others(
-    api: PlayedApi, by_token: httpx.Client, says: bool
+    api: PlayedApi, by_token: httpx.Client
 ) -> None:
     tokens = tokens_of("eve", MOST_VIEWERS + 5)
-    api.users = dict.fromkeys(tokens, "eve") if says else {}
+    api.users = dict.fromkeys(tokens, "eve")
     codes = [by_token.get(OVERVIEW, headers=_as(each)).status_code for each in tokens]
     assert codes == [200] * MOST_BEGUN + [503] * (len(tokens) - MOST_BEGUN)
     assert by_token.get(OVERVIEW, headers=_as("ada")).status_code == 200
