@@ -1,220 +1,328 @@
-"""Compare the CPU time that pods use with what they bought, on the real kernel, old way and new.
+"""Judge how a node divides its CPUs among pods, always busy or not, on real kernels.
 
-The pods are spinning programs in cgroups of this machine, as in a local run. The old way puts every
-fraction on all shared CPUs with a weight by what was bought. The new one is the agent's: fractions
-pinned to single CPUs, and weights corrected by the time that was used. Both are measured by turns,
-each with new programs, over ``--seconds`` (60) after ``--settle`` (10). An error is how far a pod's
-time is from what it bought, in percent of the latter. What programs outside take, as the agent
-itself does on a slow machine, is not counted: it is taken from all pods alike that divide the same
-CPUs, also by way of others. As root.
+    python benchmarks/held.py [--machine 6.12:8] [--before REV] [ROW ...]
+
+Ways to divide are measured by turns, row by row: plain weights (what Kubernetes does for pods that
+request what they bought), the agent of this checkout, and with ``--before`` that of a commit. The
+medians of ``--runs`` are printed, and what the agent misses; then the exit status is 1.
+
+Results are kept in build/held: what was measured once, of the same code, is not measured again, so
+that an interrupted run goes on where it was. It must be root. All pods are in one cgroup of the
+largest weight, so other programs of the machine have next to nothing meanwhile; what they took, and
+what the kernel did for them, is in the column "outside".
+
+What the agent itself takes on a node of 110 pods, ``benchmarks/agent.py --rest`` measures.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
-import subprocess
+import dataclasses
+import hashlib
+import json
+import signal
 import sys
-import time
-from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holding.machines import (
+    HERE,
+    ROOT,
+    Machine,
+    MachineError,
+    carry_out,
+    copy_checkout,
+    copy_program,
+    fingerprint,
+)
+from holding.measure import Measurement, Order, Rival
+from holding.programs import SOURCE, CompilerError, compile_programs
+from holding.rows import ROWS
+from holding.verdict import BEFORE, PLAIN, THIS, Outcome, missed, outcome
 from rich.console import Console
 from rich.table import Table
 
-from walras_agent.cpuset import CpuSet
-from walras_agent.local.cgroups import KernelGroups, kernel_groups
-from walras_agent.local.placement import JobPlacer, run_id
-from walras_agent.local.runs import Run
-from walras_agent.node_plan import EnforcedGrant, NodePlan
-from walras_agent.observe import read_group
-from walras_agent.quota import WEIGHT_FILES
-from walras_agent.topology import Topology
-from walras_agent.tree import CgroupFile
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from walras_agent.local.placement import PlacedJob
+    from holding.measure import Found
+    from holding.rows import Row
 
-SPIN = "while True: pass"
-WEIGHT_OF_A_CORE = {1: 8192, 2: 312}
-
-
-class Pod(NamedTuple):
-    """A pod that could use more than it bought.
-
-    Attributes:
-        millicores: Thousandths of a CPU that it bought.
-        processes: Number of its processes, all of which spin.
-    """
-
-    millicores: int
-    processes: int
+KEPT = ROOT / "build" / "held"
+MOST_MINUTES = 150
+BETWEEN = 6.0
+"""Seconds from one measurement to the next, on a slow machine."""
+TRIES = 3
+"""Times that a machine may fail, one after the other, before a measurement is done."""
 
 
-class Node(NamedTuple):
-    """The cgroups in which the pods of one measurement run, and what makes them."""
+class Planned(NamedTuple):
+    """A measurement, and the key under which its result is kept, which tells what was measured."""
 
-    placer: JobPlacer
-    groups: KernelGroups
+    row: Row
+    rival: str
+    run: int
+    settle: float
+    window: float
+    key: str
 
-
-def mixes(cpus: int) -> dict[str, list[Pod]]:
-    """Return the mixes of pods, which buy all CPUs of a machine with an even number of them."""
-    pairs = cpus // 2
-
-    def repeated(*pods: tuple[int, int]) -> list[Pod]:
-        return [Pod(*each) for each in pods] * pairs
-
-    return {
-        "1.333 and 0.667, one process more than cores each": repeated((1333, 2), (667, 1)),
-        "1.333 and 0.667, two processes each": repeated((1333, 2), (667, 2)),
-        "1.333 and 0.667, three processes and one": repeated((1333, 3), (667, 1)),
-        "1.5 and 0.5": repeated((1500, 2), (500, 1)),
-        "0.9, 0.7 and 0.4": repeated((900, 1), (700, 1), (400, 1)),
-        "five below one core": repeated((500, 1), (500, 2), (333, 1), (333, 4), (334, 1)),
-        "twenty of 0.1": repeated(*[(100, 1 + number % 2) for number in range(20)]),
-    }
-
-
-def old_way(node: Node, pods: Sequence[Pod], jobs: Sequence[PlacedJob]) -> Callable[[], int]:
-    """Put fractions on all shared CPUs with weights by what was bought; nothing is corrected."""
-    left = list(Topology.read().cpuset)
-    own = [CpuSet(left.pop(0) for _ in range(pod.millicores // 1000)) for pod in pods]
-    file = WEIGHT_FILES[node.groups.version]
-    for pod, job, mine in zip(pods, jobs, own, strict=True):
-        job.place(mine | CpuSet(left) if pod.millicores % 1000 else mine)
-        weight = WEIGHT_OF_A_CORE[node.groups.version] * pod.millicores // 1000
-        node.groups.write(CgroupFile("cpu", job.pod, file), str(max(weight, 2)))
-    return int
-
-
-def new_way(node: Node, pods: Sequence[Pod], jobs: Sequence[PlacedJob]) -> Callable[[], int]:
-    """Let the agent's reconciler hold the pods; return its next step."""
-    topology = Topology.read()
-    reconciler = node.placer.reconciler(lambda: topology)
-    grants = (
-        EnforcedGrant(job.name, job.name, pod.millicores)
-        for pod, job in zip(pods, jobs, strict=True)
-    )
-    reconciler.offer(NodePlan(1, "enforce", tuple(grants), "thread"))
-
-    def step() -> int:
-        return len(reconciler.step(time.monotonic()).writes)
-
-    step()
-    return step
-
-
-class Division(NamedTuple):
-    """How pods divided the CPUs.
-
-    Attributes:
-        errors: Error of each pod in percent.
-        cpus: CPUs that all pods used on average.
-        writes: Writes while it was measured.
-    """
-
-    errors: list[float]
-    cpus: float
-    writes: int
-
-
-def measure(
-    way: Callable[[Node, Sequence[Pod], Sequence[PlacedJob]], Callable[[], int]],
-    pods: Sequence[Pod],
-    settle: float,
-    seconds: float,
-) -> Division:
-    """Run the programs of a mix and return how they divided the CPUs."""
-    programs: list[subprocess.Popen[bytes]] = []
-    run, groups = Run(run_id()), next(iter(kernel_groups()))
-    node = Node(JobPlacer(run, groups), groups)
-    with closing(node.placer):
-        try:
-            jobs = [node.placer.open(f"pod-{number}") for number in range(len(pods))]
-            step = way(node, pods, jobs)
-            for pod, job in zip(pods, jobs, strict=True):
-                for _ in range(pod.processes):
-                    programs.append(subprocess.Popen([sys.executable, "-c", SPIN]))
-                    job.admit(programs[-1].pid)
-            wait(settle, step)
-            begin, before = time.monotonic(), [job.cpu_seconds() for job in jobs]
-            writes = wait(seconds, step)
-            used = [job.cpu_seconds() - had for job, had in zip(jobs, before, strict=True)]
-            took = time.monotonic() - begin
-            places = [placed(node, job) for job in jobs]
-        finally:
-            for program in programs:
-                program.kill()
-                program.wait()
-    sets = beside_each_other(places)
-    errors = [0.0] * len(pods)
-    for cpus, members in sets:
-        theirs = sum(used[each] for each in members)
-        for each in members:
-            part = 1000 * len(cpus) * used[each] / theirs
-            errors[each] = 100 * (part / pods[each].millicores - 1)
-    return Division(errors, sum(used) / took, writes)
-
-
-def beside_each_other(places: Sequence[CpuSet]) -> list[tuple[CpuSet, list[int]]]:
-    """Return the pods that divide the same CPUs, also by way of others, and these CPUs."""
-    sets: list[tuple[CpuSet, list[int]]] = []
-    for number, cpus in enumerate(places):
-        beside = [each for each in sets if each[0] & cpus]
-        sets = [each for each in sets if not each[0] & cpus]
-        members = [number, *(pod for _, pods in beside for pod in pods)]
-        sets.append((CpuSet(cpu for some, _ in [*beside, (cpus, [])] for cpu in some), members))
-    return sets
-
-
-def placed(node: Node, job: PlacedJob) -> CpuSet:
-    """Return the CPUs that a pod may use."""
-    group = read_group(node.groups, job.container)
-    return group.cpus if group else CpuSet()
-
-
-def wait(seconds: float, step: Callable[[], int]) -> int:
-    """Let time pass and the way take its steps, one a second; return the writes."""
-    end, writes = time.monotonic() + seconds, 0
-    while (left := end - time.monotonic()) > 0:
-        time.sleep(min(left, 1.0))
-        writes += step()
-    return writes
-
-
-def main() -> None:
-    """Measure all mixes and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--settle", type=float, default=10)
-    parser.add_argument("mixes", nargs="*", help="parts of the names of mixes; by default all")
-    options = parser.parse_args()
-    table = Table(
-        "", "pods", title="Error of used against bought, in percent", title_justify="left"
-    )
-    for column in ("old: mean", "worst", "CPUs", "new: mean", "worst", "CPUs", "writes a minute"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for name, pods in mixes(len(Topology.read().cpus)).items():
-        if options.mixes and not any(part in name for part in options.mixes):
-            continue
-        old, new = (
-            measure(way, pods, options.settle, options.seconds) for way in (old_way, new_way)
+    def asked(self) -> Measurement:
+        """Return it as measure.py is asked for it."""
+        return Measurement(
+            row=self.row.name,
+            rival=self.rival,
+            run=self.run,
+            settle=self.settle,
+            window=self.window,
         )
-        cells = [
-            cell
-            for each in (old, new)
-            for cell in (
-                f"{statistics.mean(map(abs, each.errors)):.1f}",
-                f"{max(map(abs, each.errors)):.1f}",
-                f"{each.cpus:.2f}",
-            )
-        ]
-        table.add_row(name, str(len(pods)), *cells, f"{60 * new.writes / options.seconds:.0f}")
-    Console(width=120).print(table)
+
+
+class Results:
+    """What was found so far on one kind of machine, in a file to which every result is added."""
+
+    def __init__(self, machine: Machine, *, fresh: bool) -> None:
+        KEPT.mkdir(parents=True, exist_ok=True)
+        self._file = KEPT / f"{machine.kernel}-{machine.cpus}.jsonl"
+        if fresh:
+            self._file.unlink(missing_ok=True)
+        self.found: dict[str, Found] = {}
+        self.machine = ""
+        if self._file.exists():
+            for line in self._file.read_text().splitlines():
+                self._take(json.loads(line))
+
+    def add(self, key: str, found: Found) -> None:
+        """Keep a result."""
+        self._keep({"key": key, "found": found})
+
+    def name(self, machine: str) -> None:
+        """Keep the description of the machine."""
+        if machine != self.machine:
+            self._keep({"machine": machine})
+
+    def _keep(self, entry: dict[str, Any]) -> None:
+        with self._file.open("a") as file:
+            print(json.dumps(entry), file=file)
+        self._take(entry)
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        self.machine = entry.get("machine", self.machine)
+        if "key" in entry:
+            self.found[entry["key"]] = entry["found"]
+
+
+def options() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="parts of rows' names")
+    parser.add_argument(
+        "--machine",
+        default=HERE,
+        help="KERNEL:CPUS for an emulated one: 6.1, 6.12 or newest, and 2, 8 or 16  [this one]",
+    )
+    parser.add_argument("--before", metavar="REV", help="a commit whose agent is measured, too")
+    parser.add_argument("--runs", type=int, default=3, help="measurements of which medians count")
+    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
+    parser.add_argument("--quick", action="store_true", help="a few rows, once, in three minutes")
+    parser.add_argument("--small", action="store_true", help="a part of the rows")
+    parser.add_argument(
+        "--weight",
+        type=int,
+        help="weight of all pods together, beside other programs of this machine  [the largest]",
+    )
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    return parser.parse_args()
+
+
+def rows_of(asked: argparse.Namespace, machine: Machine) -> list[Row]:
+    """Return the rows that are asked for."""
+    rows = [row for row in ROWS if row.cpus == machine.cpus]
+    if asked.rows:
+        return [row for row in rows if any(part in row.name for part in asked.rows)]
+    if asked.quick:
+        return [row for row in rows if row.size == "quick"]
+    if asked.small:
+        return [row for row in rows if row.size in {"quick", "small"}]
+    return [row for row in rows if row.size != "more"]
+
+
+def rivals_of(asked: argparse.Namespace, folder: Path) -> dict[str, Rival]:
+    """Copy the checkouts that are compared into a folder, and return the ways to divide."""
+    ours = copy_checkout(folder / "this")
+    rivals = {PLAIN: Rival(way="weights", path=ours["path"]), THIS: ours}
+    if asked.before:
+        rivals[BEFORE] = copy_checkout(folder / "before", asked.before)
+    return rivals
+
+
+def plan(asked: argparse.Namespace, rows: Sequence[Row], rivals: dict[str, Rival]) -> list[Planned]:
+    """Return all measurements in order, with the keys of their results."""
+    code = {
+        name: "" if name == PLAIN else fingerprint(*sorted(Path(rival["path"][0]).rglob("*.py")))
+        for name, rival in rivals.items()
+    }
+    load = fingerprint(Path(__file__).parent / "holding" / SOURCE)
+    planned = []
+    for row in rows:
+        settle, window = (10.0, 10.0) if asked.quick else (row.settle, row.window)
+        for run in range(1 if asked.quick else asked.runs):
+            for name in rivals:
+                of = repr((row.pods, settle, window, asked.weight, load, code[name], run))
+                key = f"{row.name}, {name}: {hashlib.sha256(of.encode()).hexdigest()[:12]}"
+                planned.append(Planned(row, name, run, settle, window, key))
+    return planned
+
+
+def measure_all(
+    order: Order, machine: Machine, planned: Sequence[Planned], results: Results, folder: Path
+) -> None:
+    """Measure what has no result yet; a machine that fails is started again.
+
+    Raises:
+        MachineError: It failed several times without a result in between.
+    """
+    failures = 0
+    while left := [each for each in planned if each.key not in results.found]:
+        had = len(results.found)
+        try:
+            _measure(order, machine, left, results, folder)
+        except MachineError as error:
+            failures = 1 if len(results.found) > had else failures + 1
+            if failures == TRIES:
+                raise
+            print(f"{error}; trying again", file=sys.stderr)
+
+
+def _measure(
+    order: Order, machine: Machine, left: Sequence[Planned], results: Results, folder: Path
+) -> None:
+    """Measure in one start of the machine, and keep each result as it comes."""
+    order["measurements"] = [each.asked() for each in left]
+    coming = iter(enumerate(left, 1))
+    for line in carry_out(machine, folder, order):
+        if "machine" in line:
+            results.name(line["machine"])
+        elif "begun" in line:
+            number, current = next(coming)
+            minutes = _seconds(left[number - 1 :]) / 60
+            what = f"{current.row.name} | {current.rival} | run {current.run + 1}"
+            print(f"{number}/{len(left)} {what} | {minutes:.0f} min left", file=sys.stderr)
+        else:
+            results.add(current.key, line["found"])
+
+
+def _seconds(planned: Sequence[Planned]) -> float:
+    return sum(each.settle + each.window + BETWEEN for each in planned)
+
+
+def outcomes(planned: Sequence[Planned], results: Results) -> dict[str, dict[str, Outcome]]:
+    """Return the outcomes by names of row and way."""
+    runs: dict[tuple[str, str], list[Found]] = {}
+    rows = {each.row.name: each.row for each in planned}
+    for each in planned:
+        runs.setdefault((each.row.name, each.rival), []).append(results.found[each.key])
+    by_row: dict[str, dict[str, Outcome]] = {}
+    for (row, rival), found in runs.items():
+        by_row.setdefault(row, {})[rival] = outcome(rows[row], found)
+    return by_row
+
+
+COLUMNS = {
+    "error, %": ("error", ".1f"),
+    "worst 5 s, %": ("swing", ".1f"),
+    "CPUs": ("cpus", ".2f"),
+    "outside": ("outside", ".2f"),
+    "steady": ("steady", ".3f"),
+    "p50, ms": ("p50", ".1f"),
+    "p99, ms": ("p99", ".1f"),
+    "writes/s": ("writes", ".2f"),
+    "fsyncs/s": ("fsyncs", ".2f"),
+    "agent, %": ("agent", ".2f"),
+}
+
+
+def as_table(title: str, by_row: dict[str, dict[str, Outcome]]) -> Table:
+    """Return a table with a line for each way of each row."""
+    table = Table("", "way", title=title, title_justify="left")
+    for column in (*COLUMNS, "work"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row, ways in by_row.items():
+        for way, found in ways.items():
+            figures = (getattr(found, field) for field, _ in COLUMNS.values())
+            formats = (form for _, form in COLUMNS.values())
+            cells = [
+                "" if f is None else f"{f:{form}}" for f, form in zip(figures, formats, strict=True)
+            ]
+            work = f"{found.work / ways[PLAIN].work:.2f}"
+            table.add_row(row if way == PLAIN else "", way, *cells, work)
+        table.add_section()
+    return table
+
+
+def main() -> int:
+    """Measure, print, and return the exit status."""
+    asked = options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left
+    try:
+        machine = Machine.parse(asked.machine)
+    except ValueError:
+        print(f"--machine {asked.machine}: not KERNEL:CPUS, such as 6.12:8", file=sys.stderr)
+        return 2
+    rows = rows_of(asked, machine)
+    if not rows:
+        print(f"no row for {machine.cpus} CPUs with this name", file=sys.stderr)
+        return 2
+    results = Results(machine, fresh=asked.fresh)
+    try:
+        with tempfile.TemporaryDirectory(prefix="walras-held-") as temporary:
+            planned = judge(asked, machine, rows, results, Path(temporary))
+    except (MachineError, CompilerError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    by_row = outcomes(planned, results)
+    misses = [miss for row in rows for miss in missed(row, by_row[row.name], machine.kernel)]
+    show(asked.output, results.machine, by_row, misses)
+    return 1 if misses else 0
+
+
+def judge(
+    asked: argparse.Namespace, machine: Machine, rows: Sequence[Row], results: Results, folder: Path
+) -> list[Planned]:
+    """Measure all rows, on copies in a folder, and return what was measured."""
+    copy_program(folder)
+    compile_programs(folder / "holding" / SOURCE, folder / "load")
+    rivals = rivals_of(asked, folder)
+    planned = plan(asked, rows, rivals)
+    left = [each for each in planned if each.key not in results.found]
+    minutes = _seconds(left) / 60
+    print(f"{len(left)} of {len(planned)} to measure: {minutes:.0f} minutes", file=sys.stderr)
+    if minutes > MOST_MINUTES:
+        print(
+            f"That is more than {MOST_MINUTES}: --small, --runs or names of rows", file=sys.stderr
+        )
+    order = Order(load=str(folder / "load"), weight=asked.weight, rivals=rivals, measurements=[])
+    measure_all(order, machine, planned, results, folder)
+    return planned
+
+
+def show(
+    form: str, machine: str, by_row: dict[str, dict[str, Outcome]], misses: Sequence[str]
+) -> None:
+    """Print the outcomes as a table or as JSON."""
+    if form == "json":
+        rows = {
+            row: {way: dataclasses.asdict(found) for way, found in ways.items()}
+            for row, ways in by_row.items()
+        }
+        print(json.dumps({"machine": machine, "rows": rows, "missed": misses}, indent=2))
+        return
+    Console(width=150).print(as_table(machine, by_row))
+    for miss in misses:
+        print(f"missed: {miss}")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
