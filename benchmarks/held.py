@@ -81,9 +81,9 @@ class Planned(NamedTuple):
 class Results:
     """What was found so far on one kind of machine, in a file to which every result is added."""
 
-    def __init__(self, machine: Machine, *, fresh: bool) -> None:
-        KEPT.mkdir(parents=True, exist_ok=True)
-        self._file = KEPT / f"{machine.kernel}-{machine.cpus}.jsonl"
+    def __init__(self, folder: Path, machine: Machine, *, fresh: bool) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = folder / f"{machine.kernel}-{machine.cpus}.jsonl"
         if fresh:
             self._file.unlink(missing_ok=True)
         self.found: dict[str, Found] = {}
@@ -133,6 +133,7 @@ def options() -> argparse.Namespace:
         type=int,
         help="weight of all pods together, beside other programs of this machine  [the largest]",
     )
+    parser.add_argument("--results", type=Path, default=KEPT, help="folder  [%(default)s]")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     return parser.parse_args()
 
@@ -275,7 +276,7 @@ def main() -> int:
     if not rows:
         print(f"no row for {machine.cpus} CPUs with this name", file=sys.stderr)
         return 2
-    results = Results(machine, fresh=asked.fresh)
+    results = Results(asked.results, machine, fresh=asked.fresh)
     try:
         with tempfile.TemporaryDirectory(prefix="walras-held-") as temporary:
             planned = judge(asked, machine, rows, results, Path(temporary))

@@ -67,7 +67,8 @@ class Machine(NamedTuple):
         topology = f"sockets=1,cores={self.cpus},threads=1"
         options = ["--kernel", self.kernel, "--smp", topology, "--mem", "1024"]
         options += ["--timeout", str(round(2 * seconds + 2 * QUIET)), "--dir", str(folder)]
-        return [_guest(), *options, "--", f"python3 -B {script} {order}"]
+        by_line = ["stdbuf", "--output=L"]  # the tool's filters would keep lines to themselves
+        return [*by_line, _guest(), *options, "--", f"python3 -B {script} {order}"]
 
 
 def _guest() -> str:
