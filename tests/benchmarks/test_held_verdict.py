@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,16 +27,18 @@ def busy(cpus: int = 2, **pods: tuple[float, int]) -> Row:
     return row
 
 
-def found(used: dict[str, float], idle: float = 0.0, **more: Any) -> Found:
-    nothing: Any = {"took": {}, "writes": 0.0, "fsyncs": 0.0, "agent": 0.0}
-    blocks = dict.fromkeys(used, 1.0)
+def found(
+    used: dict[str, float], idle: float = 0.0, took: dict[str, tuple[float, float]] | None = None
+) -> Found:
     measured: Found = {
-        **nothing,
         "used": used,
         "slices": [used],
         "idle": idle,
-        "blocks": blocks,
-        **more,
+        "blocks": dict.fromkeys(used, 1.0),
+        "took": took or {},
+        "writes": 0.0,
+        "fsyncs": 0.0,
+        "agent": 0.0,
     }
     return measured
 
