@@ -6,11 +6,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from numpy.random import default_rng
 
 from held_clusters import verdicts
 from walras.clearing import clear
 from walras.market.snapshot import Policy
-from walras_studies.held.runs import by_requests, by_static_quotas, in_whole_cores, live_through
+from walras_studies.held.runs import (
+    BUSY,
+    by_grants,
+    by_requests,
+    by_shares,
+    by_static_quotas,
+    divide,
+    domains,
+    in_whole_cores,
+    live_through,
+)
 from walras_studies.held.worlds import ClusterMonth, Pod, draw_month
 
 if TYPE_CHECKING:
@@ -36,16 +47,42 @@ def bought(*cores: float) -> Plan:
 
 def test_kubernetes_divides_by_requests() -> None:
     world = ClusterMonth((1, 1), (4,), ())
-    assert by_requests(world, pods(1.0, 0.25)) == pytest.approx([3.2, 0.8])
-    few = by_requests(world, pods(1.0, 0.0))
-    assert few == pytest.approx([4 * 1024 / 1026, 4 * 2 / 1026])
+    for requests, expected in (
+        ((1.0, 0.25), [3.2, 0.8]),
+        ((1.0, 0.0), [4 * 1024 / 1026, 4 * 2 / 1026]),
+    ):
+        there = pods(*requests)
+        assert divide(by_requests(world, there), there) == pytest.approx(expected)
 
 
 def test_kubernetes_gives_what_a_pod_has_no_threads_for_to_the_others() -> None:
     world = ClusterMonth((1, 1, 1), (4,), ())
     first, *others = pods(1.0, 0.5, 0.25)
-    found = by_requests(world, [replace(first, threads=1), *others])
-    assert found == pytest.approx([1, 2, 1])
+    there = [replace(first, threads=1), *others]
+    assert divide(by_requests(world, there), there) == pytest.approx([1, 2, 1])
+
+
+def test_weights_by_shares_divide_a_users_shares_among_its_pods_on_the_node() -> None:
+    world, there = ClusterMonth((3, 1), (8,), ()), pods(0, 0, 0, users=(0, 0, 1))
+    groups = by_shares(world, there)
+    assert divide(groups, there) == pytest.approx([3, 3, 2])
+    assert divide(groups, there[1:]) == pytest.approx([8 * 1.5 / 2.5, 8 * 1 / 2.5])
+
+
+def test_pods_that_compute_divide_what_others_leave_by_what_they_bought() -> None:
+    world, there = ClusterMonth((1, 1, 1), (4,), ()), pods(0, 0, 0)
+    plan = bought(2.0, 1.5, 0.5)
+    held = tuple(each._replace(held=each.bought) for each in plan.grants)
+    groups = by_grants(world, there, replace(plan, grants=held))
+    assert divide(groups, there) == pytest.approx([2, 1.5, 0.5])
+    assert divide(groups, there[1:]) == pytest.approx([3, 1])
+
+
+def test_a_pod_has_one_domain_if_it_fits_there_and_else_several() -> None:
+    found = domains(40, {"large": 20.0, "half": 8.0, "small": 4.0})
+    assert found["large"] == list(range(40))
+    assert found["half"] == list(range(32, 40)), "the least room that is enough"
+    assert found["small"] == list(range(16, 32))
 
 
 def test_static_quotas_are_parts_of_the_users_share() -> None:
@@ -87,11 +124,21 @@ def test_a_judge_that_knows_no_market_agrees_on_what_shares_alone_could_give() -
 def test_a_month_of_one_pod_is_the_same_for_all_but_quotas() -> None:
     """One of two users has a pod with four threads on a node of four cores."""
     pod = Pod("pod-0", 0, 0, 0.0, 10.0, 0.9, 4, 0.0)
-    found = live_through(ClusterMonth((1, 1), (4,), (pod,)), [0.0, 5.0, 20.0], 7)
+    world, random = ClusterMonth((1, 1), (4,), (pod,)), default_rng(1)
+    found, at_moments = live_through(world, [0.0, 5.0, 20.0], 7, random)
     speeds = {row.policy: row.speed for row in found}
     four, two = 4 / (0.9 + 0.1 * 4), 2 / (0.9 + 0.1 * 2)
     assert speeds == pytest.approx(
-        {"Walras": four, "Kubernetes": four, "static quotas": two, "whole cores": four}
+        {
+            "Walras": four,
+            "Kubernetes": four,
+            "weights by shares": four,
+            "static quotas": two,
+            "whole cores": four,
+        }
     )
+    for row in at_moments:
+        assert row.progress == pytest.approx(speeds[row.policy])
+    assert {row.busy for row in at_moments} == set(BUSY)
     assert {row.policy for row in found if row.short} == {"static quotas"}
     assert {row.number for row in found} == {7}

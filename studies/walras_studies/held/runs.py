@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,24 +16,35 @@ from walras.market.snapshot import Policy
 from walras.numerics.segments import group
 from walras.speedup.amdahls_law import speedup_in_hardware
 from walras_agent.weights import cpu_shares
-from walras_cli.what_if.held import Machine, as_enforced
 from walras_studies.amdahl.whole_cores import round_cores
 from walras_studies.held.worlds import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.random import Generator
+
     from walras.market.plan import Plan
     from walras.market.snapshot import JobKey
     from walras_studies.held.worlds import ClusterMonth, Pod
 
-WALRAS, KUBERNETES, QUOTAS, WHOLE = POLICIES = (
+WALRAS, KUBERNETES, SHARES, QUOTAS, WHOLE = POLICIES = (
     "Walras",
     "Kubernetes",
+    "weights by shares",
     "static quotas",
     "whole cores",
 )
 """Names of the policies."""
+
+BUSY = (0.3, 0.5, 0.8, 1.0)
+"""Parts of the time in which pods compute."""
+
+MOMENTS = 4
+"""Moments of each decision that are looked at for each of these parts but the last."""
+
+LARGEST_DOMAIN = 16
+"""Most CPUs of one node that pods divide; a larger one is cut."""
 
 SHORT = 0.99
 """Part of the utility that its share alone could give below which a user is short."""
@@ -68,11 +81,37 @@ class MonthHeld:
     starved: float
 
 
-def live_through(world: ClusterMonth, hours: Sequence[float], number: int) -> list[MonthHeld]:
-    """Divide a cluster in each of the hours by every policy."""
+@dataclass(frozen=True, slots=True)
+class BusyMonth:
+    """A cluster's month under one policy in which pods compute for a part of the time.
+
+    Attributes:
+        number: Number of the cluster.
+        busy: Part of the time in which each pod computes, independent of others.
+        policy: Policy that divides cores.
+        progress: Share-weighted mean of the speeds of users with pods that compute, over moments.
+    """
+
+    number: int
+    busy: float
+    policy: str
+    progress: float
+
+
+def live_through(
+    world: ClusterMonth, hours: Sequence[float], number: int, random: Generator
+) -> tuple[list[MonthHeld], list[BusyMonth]]:
+    """Divide a cluster in each of the hours by every policy.
+
+    Args:
+        world: The cluster.
+        hours: Hours of the decisions.
+        number: Number of the cluster.
+        random: Draws which pods compute at a moment.
+    """
     held: Mapping[JobKey, float] = {}
     counts = {policy: _Count() for policy in POLICIES}
-    machines = {f"node-{number}": Machine(cores) for number, cores in enumerate(world.cores)}
+    progress: defaultdict[tuple[float, str], list[float]] = defaultdict(list)
     for hour in hours:
         pods, snapshot = world.present(hour), world.snapshot(hour)
         if not pods:
@@ -80,15 +119,63 @@ def live_through(world: ClusterMonth, hours: Sequence[float], number: int) -> li
         plan = clear(replace(snapshot, held=held), Policy(hysteresis=0.02))
         held = plan.holdings()
         entitled = {user.name: user.entitlement_utility for user in plan.users}
-        divisions = {
-            WALRAS: _as_held(pods, as_enforced(plan, snapshot, machines)),
-            KUBERNETES: by_requests(world, pods),
-            QUOTAS: by_static_quotas(world, pods),
-            WHOLE: in_whole_cores(world, pods, plan),
-        }
-        for policy, cores in divisions.items():
-            counts[policy].add(world, pods, cores, entitled)
-    return [each.row(number, policy) for policy, each in counts.items()]
+        policies = _policies(world, pods, plan)
+        for policy, divide in policies.items():
+            counts[policy].add(world, pods, divide(pods), entitled)
+        for busy in BUSY:
+            for _ in range(MOMENTS if busy < 1 else 1):
+                computing = [pod for pod in pods if random.random() < busy]
+                for policy, divide in policies.items() if computing else ():
+                    speeds = _speeds(computing, divide(computing))
+                    progress[busy, policy].append(_progress(world, speeds))
+    return (
+        [each.row(number, policy) for policy, each in counts.items()],
+        [
+            BusyMonth(number, busy, policy, float(np.mean(each)))
+            for (busy, policy), each in progress.items()
+        ],
+    )
+
+
+_Division = Callable[["Sequence[Pod]"], list[float]]
+"""What a policy gives to those of a decision's pods that compute at a moment."""
+
+
+def _policies(world: ClusterMonth, pods: Sequence[Pod], plan: Plan) -> dict[str, _Division]:
+    by_weight = {
+        WALRAS: by_grants(world, pods, plan),
+        KUBERNETES: by_requests(world, pods),
+        SHARES: by_shares(world, pods),
+    }
+    whatever_others_do = {
+        QUOTAS: by_static_quotas(world, pods),
+        WHOLE: in_whole_cores(world, pods, plan),
+    }
+    fixed = {
+        policy: dict(zip((pod.name for pod in pods), cores, strict=True))
+        for policy, cores in whatever_others_do.items()
+    }
+    return {policy: partial(divide, groups) for policy, groups in by_weight.items()} | {
+        policy: partial(_have, cores) for policy, cores in fixed.items()
+    }
+
+
+def _have(cores: Mapping[str, float], pods: Sequence[Pod]) -> list[float]:
+    return [cores[pod.name] for pod in pods]
+
+
+def _speeds(pods: Sequence[Pod], cores: Sequence[float]) -> dict[int, list[float]]:
+    """Return the speeds of pods by their user."""
+    speeds: defaultdict[int, list[float]] = defaultdict(list)
+    for pod, has in zip(pods, cores, strict=True):
+        speeds[pod.user].append(speedup_in_hardware(min(has, pod.threads), pod.fraction))
+    return speeds
+
+
+def _progress(world: ClusterMonth, speeds: Mapping[int, Sequence[float]]) -> float:
+    """Return the mean of users' mean speeds by their shares."""
+    shares = sum(world.shares[user] for user in speeds)
+    return sum(world.shares[user] * float(np.mean(each)) for user, each in speeds.items()) / shares
 
 
 @dataclass(slots=True)
@@ -109,18 +196,15 @@ class _Count:
         entitled: Mapping[str, float],
     ) -> None:
         """Add an hour in which pods have some cores."""
-        speeds: defaultdict[int, list[float]] = defaultdict(list)
-        for pod, has in zip(pods, cores, strict=True):
-            speeds[pod.user].append(speedup_in_hardware(min(has, pod.threads), pod.fraction))
+        speeds = _speeds(pods, cores)
         utility = {user: float(np.mean(each)) for user, each in speeds.items()}
         self.speed.append(float(np.mean([each for own in speeds.values() for each in own])))
-        shares = sum(world.shares[user] for user in utility)
-        self.progress.append(sum(world.shares[u] * each for u, each in utility.items()) / shares)
+        self.progress.append(_progress(world, speeds))
         for user, each in utility.items():
             alone = entitled[name_of(user)]
             self.ratios.append(each / alone)
             self.short.append(each + THOUSANDTH < SHORT * alone)
-        equal = _equal_parts(world, pods, shares)
+        equal = _equal_parts(world, pods, sum(world.shares[user] for user in utility))
         self.starved += [
             has < STARVED * min(part, 1.0) for has, part in zip(cores, equal, strict=True)
         ]
@@ -154,21 +238,68 @@ def _equal_parts(world: ClusterMonth, pods: Sequence[Pod], shares: int) -> list[
     ]
 
 
-def _as_held(pods: Sequence[Pod], plan: Plan) -> list[float]:
+def by_grants(world: ClusterMonth, pods: Sequence[Pod], plan: Plan) -> dict[str, BusyGroup]:
+    """Return the weights and CPUs of pods that divide domains by what they were granted."""
     held = {grant.pod: grant.held for grant in plan.grants}
-    return [held[pod.name] for pod in pods]
-
-
-def by_requests(world: ClusterMonth, pods: Sequence[Pod]) -> list[float]:
-    """Return the cores of pods by the kernel's rules and the weights that kubelets give them."""
-    found: dict[str, float] = {}
+    groups = {}
     for node, cores in enumerate(world.cores):
-        here = [pod for pod in pods if pod.node == node]
-        groups = [
-            BusyGroup(range(cores), cpu_shares(round(1000 * pod.request)), pod.threads)
-            for pod in here
-        ]
-        found |= zip((pod.name for pod in here), cpu_time(groups), strict=True)
+        here = {pod.name: pod for pod in pods if pod.node == node}
+        for name, cpus in domains(cores, {name: held[name] for name in here}).items():
+            weight = max(round(1000 * held[name]), 1)
+            groups[name] = BusyGroup(cpus, weight, here[name].threads)
+    return groups
+
+
+def domains(cores: int, held: Mapping[str, float]) -> dict[str, list[int]]:
+    """Return the CPUs on which each pod runs: a domain in which what it holds fits, or several.
+
+    The largest pods come first, and each takes the domain with the least room that is enough.
+    """
+    starts = range(0, cores, LARGEST_DOMAIN)
+    parts = (range(first, min(first + LARGEST_DOMAIN, cores)) for first in starts)
+    room = {domain: float(len(domain)) for domain in parts}
+    found = {}
+    for pod, cpus in sorted(held.items(), key=lambda each: (-each[1], each[0])):
+        fits = [domain for domain, left in room.items() if left >= cpus - THOUSANDTH]
+        mine = [min(fits, key=lambda domain: (room[domain], domain[0]))] if fits else list(room)
+        missing = cpus
+        for domain in mine:
+            taken = min(missing, room[domain])
+            room[domain] -= taken
+            missing -= taken
+        found[pod] = [cpu for domain in mine for cpu in domain]
+    return found
+
+
+def by_requests(world: ClusterMonth, pods: Sequence[Pod]) -> dict[str, BusyGroup]:
+    """Return the weights that kubelets give to pods, on all CPUs of their nodes."""
+    return {
+        pod.name: BusyGroup(
+            range(world.cores[pod.node]), cpu_shares(round(1000 * pod.request)), pod.threads
+        )
+        for pod in pods
+    }
+
+
+def by_shares(world: ClusterMonth, pods: Sequence[Pod]) -> dict[str, BusyGroup]:
+    """Return weights by which a user's pods on a node divide its shares equally."""
+    together = Counter((pod.user, pod.node) for pod in pods)
+    return {
+        pod.name: BusyGroup(
+            range(world.cores[pod.node]),
+            round(1000 * world.shares[pod.user] / together[pod.user, pod.node]),
+            pod.threads,
+        )
+        for pod in pods
+    }
+
+
+def divide(groups: Mapping[str, BusyGroup], pods: Sequence[Pod]) -> list[float]:
+    """Return the cores of pods that compute, by the kernel's rules; nobody else has any."""
+    found: dict[str, float] = {}
+    for node in {pod.node for pod in pods}:
+        here = [pod.name for pod in pods if pod.node == node]
+        found |= zip(here, cpu_time([groups[name] for name in here]), strict=True)
     return [found[pod.name] for pod in pods]
 
 

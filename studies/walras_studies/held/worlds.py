@@ -30,13 +30,17 @@ LARGEST_REQUEST = 0.7
 
 STANDS_IN = (
     "Clusters have three to eight users with 1 to 5 shares, two to four nodes of 4 to 32 cores, "
-    "and 0.25 to 1.5 pods for each core. Pods arrive at random, stay for 48 hours on average, are "
-    "always busy, and have 1 to 16 threads and the fractions of `amdahl`, which the market knows. "
+    "and 0.25 to 1.5 pods for each core. Pods arrive at random, stay for 48 hours on average, "
+    "always compute unless a part of the time is named, and have 1 to 16 threads and the fractions "
+    "of `amdahl`, which the market knows. "
     "Four in seven request up to two cores, within seven tenths of their user's share of the node. "
-    "A user's utility is the mean speed of its pods, on the cores that the kernel gives by CPU "
-    "sets, weights and quotas. *Kubernetes* has weights by requests; *static quotas* divide each "
-    "user's share of a node equally among its pods; *whole cores* are Walras's purchases, rounded "
-    "by Hamilton's method. Gains are means over clusters, with the range."
+    "A user's utility is the mean speed of its pods that compute, on the time that an ideal kernel "
+    "gives them by weights: those that compute at a moment divide all CPUs on which they may run. "
+    "*Walras* has weights by grants, on at most 16 CPUs of a node; *Kubernetes* has weights by "
+    "requests; *weights by shares* divide a user's shares equally among its pods on a node. "
+    "*Static quotas* divide each user's share of a node equally among its pods; *whole cores* are "
+    "Walras's purchases, rounded by Hamilton's method and lent to nobody (`isolated`). Gains are "
+    "means over clusters, with the range."
 )
 """Data and assumptions of the study."""
 
