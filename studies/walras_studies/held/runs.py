@@ -141,7 +141,7 @@ _Division = Callable[["Sequence[Pod]"], list[float]]
 """What a policy gives to those of a decision's pods that compute at a moment."""
 
 
-def _policies(world: ClusterMonth, pods: Sequence[Pod], plan: Plan) -> dict[str, _Division]:
+def _policies(world: ClusterMonth, pods: Sequence[Pod], plan: Plan) -> Mapping[str, _Division]:
     by_weight = {
         WALRAS: by_grants(world, pods, plan),
         KUBERNETES: by_requests(world, pods),
