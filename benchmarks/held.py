@@ -39,7 +39,7 @@ from holding.machines import (
 from holding.measure import Measurement, Order, Rival
 from holding.programs import SOURCE, CompilerError, compile_programs
 from holding.rows import ROWS
-from holding.verdict import BEFORE, PLAIN, THIS, Outcome, missed, outcome
+from holding.verdict import BEFORE, PLAIN, THIS, Outcome, disturbed, missed, outcome
 from rich.console import Console
 from rich.table import Table
 
@@ -129,9 +129,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a few rows, once, in three minutes")
     parser.add_argument("--small", action="store_true", help="a part of the rows")
     parser.add_argument(
-        "--weight",
-        type=int,
-        help="weight of all pods together, beside other programs of this machine  [the largest]",
+        "--gentle",
+        action="store_true",
+        help="leave other programs their part of this machine, which disturb the measurement then",
     )
     parser.add_argument("--results", type=Path, default=KEPT, help="folder  [%(default)s]")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
@@ -171,7 +171,7 @@ def plan(asked: argparse.Namespace, rows: Sequence[Row], rivals: dict[str, Rival
         settle, window = (10.0, 10.0) if asked.quick else (row.settle, row.window)
         for run in range(1 if asked.quick else asked.runs):
             for name in rivals:
-                of = repr((row.pods, settle, window, asked.weight, load, code[name], run))
+                of = repr((row.pods, settle, window, asked.gentle, load, code[name], run))
                 key = f"{row.name}, {name}: {hashlib.sha256(of.encode()).hexdigest()[:12]}"
                 planned.append(Planned(row, name, run, settle, window, key))
     return planned
@@ -285,7 +285,10 @@ def main() -> int:
         return 2
     by_row = outcomes(planned, results)
     misses = [miss for row in rows for miss in missed(row, by_row[row.name], machine.kernel)]
+    disturbances = [each for row in rows for each in disturbed(row, by_row[row.name])]
     show(asked.output, results.machine, by_row, misses)
+    for each in disturbances:
+        print(f"disturbed: {each}", file=sys.stderr)
     return 1 if misses else 0
 
 
@@ -304,7 +307,7 @@ def judge(
         print(
             f"That is more than {MOST_MINUTES}: --small, --runs or names of rows", file=sys.stderr
         )
-    order = Order(load=str(folder / "load"), weight=asked.weight, rivals=rivals, measurements=[])
+    order = Order(load=str(folder / "load"), gentle=asked.gentle, rivals=rivals, measurements=[])
     measure_all(order, machine, planned, results, folder)
     return planned
 

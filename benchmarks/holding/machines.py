@@ -128,10 +128,10 @@ def carry_out(machine: Machine, folder: Path, order: Order) -> Iterator[dict[str
     file = folder / "order.json"
     is_here = machine.kernel == HERE
     # Inside an emulated machine there is nothing but the measurement.
-    file.write_text(json.dumps({**order, "weight": order["weight"] if is_here else None}))
+    file.write_text(json.dumps({**order, "gentle": order["gentle"] and is_here}))
     lengths = [each["settle"] + each["window"] for each in order["measurements"]]
     with ExitStack() as ends:
-        groups = [] if is_here else ends.enter_context(nest(order["weight"]))
+        groups = [] if is_here else ends.enter_context(nest(gentle=order["gentle"]))
         command = machine.command(folder, file, sum(lengths))
         process, output = ends.enter_context(_running(command, groups))
         words = b""

@@ -76,13 +76,13 @@ class Order(TypedDict):
 
     Attributes:
         load: The compiled load.c.
-        weight: Weight of the group of all pods; None for the largest.
+        gentle: Whether the group of all pods weighs no more than others.
         rivals: Rivals by name.
         measurements: What to measure.
     """
 
     load: str
-    weight: int | None
+    gentle: bool
     rivals: dict[str, Rival]
     measurements: list[Measurement]
 
@@ -258,7 +258,7 @@ def main() -> None:
     with suppress(PermissionError):  # a reading that is late is off
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(10))
     print(json.dumps({"machine": description()}), flush=True)
-    with nest(order["weight"]) as groups, ExitStack() as ends:
+    with nest(gentle=order["gentle"]) as groups, ExitStack() as ends:
         dividers = {}
         for name, rival in order["rivals"].items():
             dividers[name] = Divider(rival, groups)

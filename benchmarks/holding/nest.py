@@ -41,11 +41,11 @@ class Reading(NamedTuple):
 
 
 @contextmanager
-def nest(weight: int | None) -> Iterator[list[Path]]:
+def nest(*, gentle: bool) -> Iterator[list[Path]]:
     """Make the group, and yield the folders in which the process belongs that divides CPUs.
 
     Args:
-        weight: Weight of all of it beside other programs; None for the largest.
+        gentle: Whether all of it weighs no more than another group.
     """
     name = f"held-{os.getpid()}"
     if IS_V2:
@@ -64,7 +64,8 @@ def nest(weight: int | None) -> Iterator[list[Path]]:
             for file in ("cpuset.mems", "cpuset.cpus"):
                 inherited = (ROOT / "cpuset" / file).read_text()
                 (ROOT / "cpuset" / name / file).write_text(inherited)
-        (folders[0] / WEIGHT).write_text(str(weight or LARGEST))
+        if not gentle:
+            (folders[0] / WEIGHT).write_text(str(LARGEST))
         yield members
     finally:
         for folder in folders:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from holding.measure import Found
     from holding.rows import Row
 
+MOST_OUTSIDE = 0.1
+"""Part of the CPUs that other programs may take of a measurement that counts."""
+
 PLAIN, THIS, BEFORE = "plain weights", "this", "before"
 
 
@@ -108,6 +111,14 @@ def _outcome(row: Row, found: Found) -> Outcome:
 def _error(row: Row, used: Mapping[str, float], idle: float) -> float:
     owed = due(row, used, idle)
     return 100 * max(abs(used[name] / owed[name] - 1) for name in owed)
+
+
+def disturbed(row: Row, by: Mapping[str, Outcome]) -> Iterator[str]:
+    """Yield the ways whose measurement says little, since other programs took a tenth or more."""
+    for way, found in by.items():
+        others = found.outside - found.agent / 100
+        if others > MOST_OUTSIDE * row.cpus:
+            yield f"{row.name}, {way}: other programs took {others:.2f} CPUs; measure it again"
 
 
 def missed(row: Row, by: Mapping[str, Outcome], kernel: str) -> Iterator[str]:

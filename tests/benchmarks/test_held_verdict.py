@@ -80,6 +80,17 @@ def test_medians_of_the_runs_count() -> None:
     assert of(row, *runs).error == pytest.approx(2)
 
 
+def test_a_measurement_that_other_programs_disturbed_is_named() -> None:
+    row = busy(a=(1, 2), b=(1, 2))
+    ways = {
+        "undisturbed": of(row, found({"a": 0.95, "b": 0.95})),
+        "disturbed": of(row, found({"a": 0.8, "b": 0.8})),
+        "half idle": of(row, found({"a": 0.5, "b": 0.5}, idle=1.0)),
+    }
+    (told,) = verdict.disturbed(row, ways)
+    assert told.startswith("a row, disturbed: other programs took 0.40 CPUs")
+
+
 def test_steady_pods_are_those_that_always_compute() -> None:
     pods = {"a": rows.phases(1, 2, 5, 5), "b": rows.compute(1, 2)}
     row = rows.Row("a row", "phases", 2, pods)
