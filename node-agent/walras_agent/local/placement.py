@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.enforce import CpuEnforcer
-from walras_agent.kernel import read_kernel
 from walras_agent.journal import Journal
+from walras_agent.kernel import read_kernel
 from walras_agent.local.affinity import AffinityGroups
 from walras_agent.local.cgroups import kernel_groups, remove_stale_runs
 from walras_agent.local.pinned_cpus import pin_cpus
