@@ -62,6 +62,8 @@ class PodGrant(Model):
             CPU time on shared cores.
         memory: Memory that the pod may use, at least 64 KiB. If unset, the pod's memory limits are
             left alone.
+        entitlement: Entitlement that pays for the pod: what one of its pods leaves idle, its other
+            pods have first.
         isolated: Whether no other pod borrows the pod's cores while it sleeps.
         partner_uid: UID of the pod with which it was matched, and is to share a socket if there is
             room on one.
@@ -72,6 +74,7 @@ class PodGrant(Model):
     name: Name
     cores: Cores
     memory: PositiveBytes | None = None
+    entitlement: Name | None = None
     isolated: bool | None = None
     partner_uid: Annotated[
         Annotated[str, Field(pattern=POD_UID)] | None, Field(alias="partnerUID")

@@ -212,6 +212,8 @@ class NodeAllocationStatus(Status):
         epoch: Number of the plan that this status describes.
         enforced_epoch: Number of the last plan that was fully enforced.
         mode: Mode of the plan.
+        accepts_new_fields: Whether the agent ignores fields of a plan that it does not know. Agents
+            of version 0.1.0 refuse such a plan.
         topology: Processors and memory of the node.
         kernel: Kernel of the node; absent if the agent cannot read its release.
         shared_cpus: CPUs that pods without exclusive cores share.
@@ -225,6 +227,7 @@ class NodeAllocationStatus(Status):
     epoch: Epoch | None = None
     enforced_epoch: Epoch | None = None
     mode: Literal["enforce", "observe"] = "observe"
+    accepts_new_fields: bool = False
     topology: NodeTopology | None = None
     kernel: NodeKernel | None = None
     shared_cpus: str = ""

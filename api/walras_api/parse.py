@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -82,8 +82,15 @@ def parse_object(document: object) -> AnyResource | ClusterObject | None:
     return parse_resource(document)
 
 
-def parse_allocation(document: object) -> NodeAllocation:
+def parse_allocation(
+    document: object, unknown: Literal["forbid", "ignore"] = "forbid"
+) -> NodeAllocation:
     """Parse a document to a NodeAllocation.
+
+    Args:
+        document: The document.
+        unknown: What to do with fields that this version does not know: an operator or an agent
+            may be newer than the other one.
 
     Raises:
         ResourceError: The document is invalid; has all its problems.
@@ -94,15 +101,19 @@ def parse_allocation(document: object) -> NodeAllocation:
         if document.get(field) != wanted:
             given = document.get(field, "missing")
             raise ResourceError([f"{describe(document)}: {field}: is {given}; write {wanted}"])
-    return _validated(document, NodeAllocation)
+    return _validated(document, NodeAllocation, unknown)
 
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
 
 
-def _validated(document: Mapping[str, Any], model: type[Parsed]) -> Parsed:
+def _validated(
+    document: Mapping[str, Any],
+    model: type[Parsed],
+    unknown: Literal["forbid", "ignore"] | None = None,
+) -> Parsed:
     try:
-        return model.model_validate(document)
+        return model.model_validate(document, extra=unknown)
     except ValidationError as error:
         label = describe(document)
         problems = [f"{label}: {_problem(each, model)}" for each in error.errors()]

@@ -56,6 +56,22 @@ def test_a_pool_of_many_small_parts_makes_an_allocation_that_the_schema_takes() 
     assert sum(each.cores for each in written.spec.grants) <= 1
 
 
+def test_agents_are_told_who_pays_unless_they_would_refuse_the_plan() -> None:
+    first = world(market(), node(), entitlement("vision"), job("train"), pod("train-0", "train"))
+    (told,) = decide(first).nodes[0].spec["grants"]
+    assert told["entitlement"] == "vision"
+
+    current = enforced(outcome(first, decide(first)))
+    assert not decide(current).nodes
+    (plan,) = current.allocations.values()
+    report = {"epoch": 1, "mode": "enforce", "pods": []}  # of version 0.1.0
+    old = replace(current, allocations={"n1": plan.model_copy(update={"status": report})})
+    decision = decide(old)
+    (told,) = decision.nodes[0].spec["grants"]
+    assert "entitlement" not in told
+    assert not decide(outcome(old, decision)).nodes
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("spec", [{}, {"parallelFraction": "0.9"}], ids=["unmeasured", "known"])
 def test_before_the_first_entitlement_no_file_of_a_node_is_written(
@@ -183,7 +199,8 @@ def test_a_plan_that_its_agent_has_outgrown_is_written_anew(later: int, *, writt
     before = world(market(), entitlement(), job(), node(), pod("p-0"))
     running = outcome(before, decide(before))
     (found,) = running.allocations.values()
-    refused = found.model_copy(update={"status": {"epoch": found.spec.epoch + later}})
+    reported = {"epoch": found.spec.epoch + later, "acceptsNewFields": True}
+    refused = found.model_copy(update={"status": reported})
     decision = decide(replace(running, allocations={"n1": refused}))
     assert [each.spec["grants"] for each in decision.nodes] == [
         each.spec["grants"] for each in decide(before).nodes if written

@@ -143,7 +143,8 @@ def test_a_node_whose_agent_refuses_everything_is_told_on_its_jobs(kind: str, re
     running = outcome(before, decide(before))
     why = "the kubelet's CPU manager is static; set it to none"
     told = {"type": kind, "status": "False", "reason": reason, "message": why}
-    refusing = running.allocations["n1"].model_copy(update={"status": {"conditions": [told]}})
+    report = {"acceptsNewFields": True, "conditions": [told]}
+    refusing = running.allocations["n1"].model_copy(update={"status": report})
     decision = decide(replace(running, allocations={"n1": refusing}))
     assert states(decision) == ["Failed"]
     assert why in condition(decision, "MarketJob", "train", "lab")[2]

@@ -232,6 +232,7 @@ def _reported(of: NodeAllocation) -> NodeAllocation:
     status |= {
         "epoch": of.spec.epoch,
         "enforcedEpoch": of.spec.epoch,
+        "acceptsNewFields": True,
         "mode": "enforce",
         "sharedCpus": str(CpuSet(shared)),
         "pods": pods,

@@ -102,6 +102,7 @@ VALID = [
     document("SpeedupProfile", penalties=[{"profile": "b", "penalty": "0"}]),
     document("NodeAllocation", epoch=2**53 - 1, grants=[grant(), grant("u-2", memory="12Gi")]),
     document("NodeAllocation", grants=[grant(cores="0.125000")], memoryNodes="local"),
+    document("NodeAllocation", grants=[grant(entitlement="team.a", isolated=True)]),
     document("NodeAllocation", profiling=asked(progress={"file": "/a"})),
     document("NodeAllocation", profiling=asked(progress={"http": {"port": 1}}, podIP="fd00::1")),
     document(
@@ -266,6 +267,7 @@ WRONG = [
     Wrong(document("NodeAllocation", grants=[grant(cores="0.0001")]), "cores"),
     Wrong(document("NodeAllocation", grants=[grant(cores="0")]), "cores"),
     Wrong(document("NodeAllocation", grants=[grant(memory="0Gi")]), "memory"),
+    Wrong(document("NodeAllocation", grants=[grant(entitlement="Team A")]), "entitlement"),
     Wrong(document("NodeAllocation", profiling=asked(cores=[])), "profiling.cores"),
     Wrong(document("NodeAllocation", profiling=asked(podIP="node-1")), "podIP"),
     Wrong(document("NodeAllocation", profiling=asked(podIP="fe80::1%eth0")), "podIP"),

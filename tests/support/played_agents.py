@@ -79,7 +79,7 @@ class PlayedAgent:
         epoch = self.cluster.api.request("GET", path)["spec"]["epoch"]
         if self.manner == "remembers":
             epoch = max(epoch, REMEMBERED)
-        status: Document = {"epoch": epoch, "mode": "enforce"}
+        status: Document = {"epoch": epoch, "mode": "enforce", "acceptsNewFields": True}
         if self.manner in {"obeys", "remembers"}:
             status["enforcedEpoch"] = epoch
         else:

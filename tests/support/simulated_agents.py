@@ -154,6 +154,7 @@ def _status(spec: Document) -> Document:
         "epoch": spec["epoch"],
         "enforcedEpoch": spec["epoch"],
         "mode": spec["mode"],
+        "acceptsNewFields": True,
         "topology": {
             "cpus": f"0-{_CPUS - 1}",
             "cores": _CPUS,

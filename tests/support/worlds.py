@@ -235,7 +235,12 @@ def enforced(before: World, state: str = "Enforced", reason: str = "") -> World:
             {"podUID": grant.pod_uid, "state": state, "reason": reason}
             for grant in each.spec.grants
         ]
-        status = {"epoch": each.spec.epoch, "mode": each.spec.mode, "pods": pods}
+        status = {
+            "epoch": each.spec.epoch,
+            "mode": each.spec.mode,
+            "acceptsNewFields": True,
+            "pods": pods,
+        }
         return each.model_copy(update={"status": status})
 
     return replace(

@@ -124,7 +124,7 @@ def parse_plan(document: object) -> NodeAllocation:
         PlanError: The document is invalid; lists all errors.
     """
     try:
-        return parse_allocation(document)
+        return parse_allocation(document, unknown="ignore")
     except ResourceError as error:
         raise PlanError(*error.problems) from error
 
@@ -214,4 +214,5 @@ def _grant(grant: PodGrant) -> EnforcedGrant:
         memory=grant.memory,
         isolated=bool(grant.isolated),
         partner=grant.partner_uid or "",
+        user=grant.entitlement or "",
     )

@@ -83,6 +83,7 @@ def status_of(
         epoch=node.epoch,
         enforced_epoch=report.enforced,
         mode=node.mode,
+        accepts_new_fields=True,
         topology=report.topology,
         kernel=_kernel(report.kernel),
         shared_cpus=str(node.shared),

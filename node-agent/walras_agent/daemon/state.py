@@ -52,7 +52,7 @@ class State:
 
     def last_plan(self) -> NodeAllocation | None:
         """Return the last plan that was accepted; None if there is none or it is unreadable."""
-        return self._read("plan.json", lambda text: parse_allocation(json.loads(text)))
+        return self._read("plan.json", lambda text: parse_allocation(json.loads(text), "ignore"))
 
     def save_plan(self, plan: NodeAllocation) -> None:
         """Save a plan that was accepted; it is on disk when this returns.

@@ -49,6 +49,7 @@ class GrantSpec(NamedTuple):
         memory: Bytes; None leaves the pod's memory alone.
         isolated: Whether no other pod borrows the pod's cores while it sleeps.
         partner: UID of the pod with which it was matched; empty for none.
+        entitlement: Entitlement that pays for it; empty where the agent would refuse to be told.
     """
 
     uid: str
@@ -58,6 +59,7 @@ class GrantSpec(NamedTuple):
     memory: int | None
     isolated: bool = False
     partner: str = ""
+    entitlement: str = ""
 
 
 class AllocationSpec(NamedTuple):
@@ -142,10 +144,23 @@ def allocate(
             ungranted.update(_without_grant(here, current[name], frozen[name]))
             continue
         desired[name], without = world.kept.of(
-            name, _desired, here, current.get(name), mode, rules.cores, isolated
+            name,
+            _desired,
+            here,
+            current.get(name),
+            mode,
+            rules.cores,
+            isolated,
+            _accepts_entitlements(world.allocations.get(name)),
         )
         ungranted.update(without)
     return Allocations(desired, current, ungranted, frozenset(frozen))
+
+
+def _accepts_entitlements(allocation: NodeAllocation | None) -> bool:
+    """Return whether a node's agent takes plans that say who pays: all but those of 0.1.0."""
+    status = None if allocation is None else allocation.status
+    return not status or status.get("acceptsNewFields") is True
 
 
 def _desired(
@@ -154,6 +169,7 @@ def _desired(
     mode: str,
     rules: CoresPolicy,
     isolated: Collection[tuple[str, str]],
+    accepts_entitlements: bool,
 ) -> tuple[AllocationSpec, dict[tuple[str, str], str]]:
     """Return the spec of a node, which is the current one itself if that is equal.
 
@@ -163,16 +179,20 @@ def _desired(
         mode: ``enforce`` or ``observe``.
         rules: Rules for cores.
         isolated: Jobs whose pods lend no cores, by namespace and name.
+        accepts_entitlements: Whether the agent takes a plan that says who pays.
 
     Returns:
         The spec, and why pods cannot have their grants, by the pod's namespace and name.
     """
     ungranted: dict[tuple[str, str], str] = {}
+    grants = _grants(_grantable(granted, current, ungranted), isolated)
+    if not accepts_entitlements:
+        grants = tuple(each._replace(entitlement="") for each in grants)
     spec = AllocationSpec(
         mode,
         rules.unit,
         rules.memory_nodes,
-        _grants(_grantable(granted, current, ungranted), isolated),
+        grants,
         None if current is None else current.profiling,
         () if current is None else current.counters,
     )
@@ -263,6 +283,7 @@ def current_spec(spec: NodeAllocationSpec) -> AllocationSpec:
             each.memory,
             bool(each.isolated),
             each.partner_uid or "",
+            each.entitlement or "",
         )
         for each in spec.grants
     )
@@ -310,6 +331,8 @@ def _grant(spec: GrantSpec) -> Document:
         grant["isolated"] = True
     if spec.partner:
         grant["partnerUID"] = spec.partner
+    if spec.entitlement:
+        grant["entitlement"] = spec.entitlement
     return grant
 
 
@@ -377,6 +400,7 @@ def _grants(
                 None if grant.memory is None else max(grant.memory, MIN_MEMORY_GRANT),
                 (grant.namespace, grant.name) in isolated,
                 partners.get(pod.metadata.uid, ""),
+                grant.entitlement,
             )
             for grant, pod in held
         )

@@ -137,7 +137,10 @@ def name_of(metadata: Document) -> tuple[str, str]:
 
 def _understood(kind: str, document: Document) -> Any:
     try:
-        parsed = parse_allocation(document) if kind == "NodeAllocation" else parse_object(document)
+        if kind == "NodeAllocation":
+            parsed: Any = parse_allocation(document, "ignore")
+        else:
+            parsed = parse_object(document)
     except ResourceError as error:
         return as_broken(error.problems, document)
     if isinstance(parsed, MarketJob) and parsed.spec.command is not None:

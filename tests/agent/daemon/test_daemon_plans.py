@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from walras_agent.daemon.plans import (
     MAX_BYTES,
@@ -13,6 +14,7 @@ from walras_agent.daemon.plans import (
     PlanFile,
     measurement_request,
     node_plan,
+    parse_plan,
     read_plan,
     reported_demands,
 )
@@ -46,6 +48,15 @@ def written(folder: Path, text: str) -> Path:
     path = folder / "plan"
     path.write_text(text)
     return path
+
+
+def test_what_only_a_newer_operator_knows_is_left_out_of_a_plan() -> None:
+    """The API server has checked it; in a file, it is a slip of somebody's pen."""
+    document = yaml.safe_load(PLAN)
+    first = document["spec"]["grants"][0]
+    first |= {"entitlement": "vision-lab", "newer": 1}
+    plan = node_plan(parse_plan(document))
+    assert [each.user for each in plan.grants] == ["vision-lab", ""]
 
 
 def test_document_becomes_a_plan(tmp_path: Path) -> None:
