@@ -20,6 +20,7 @@ from walras_api.job_inputs import (
     Speedup,
     bandwidth_of,
     bid_of,
+    holds_whole_cores,
     measured_penalties,
     profile_of,
     shows_penalties,
@@ -354,7 +355,7 @@ def _pattern(
         bandwidth=None if profile is None else bandwidth_of(profile),
         placement=placing_of(resource),
         measured_beside=speedup.beside,
-        whole_cores=rules.cores.whole_cores if spec.whole_cores is None else spec.whole_cores,
+        whole_cores=holds_whole_cores(spec, rules.cores),
         observed=automatic and shows_penalties(status),
         seen_alone=was_seen_alone(status),
     )

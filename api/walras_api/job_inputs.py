@@ -18,7 +18,8 @@ from walras_api.supply import MOST_MEMORY
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from walras_api.kinds import MarketJob, MarketSpec, SpeedupProfile
+    from walras_api.kinds import CoresPolicy, MarketJob, MarketSpec, SpeedupProfile
+    from walras_api.market_job import MarketJobSpec
 
 ASSUMED_FRACTION = 0.9
 """Parallel fraction assumed for a job that has no profile and no reliable measurement."""
@@ -46,6 +47,17 @@ class Speedup(NamedTuple):
     profile: str = ""
     beside: frozenset[str] | None = frozenset()
     refused: str = ""
+
+
+def holds_whole_cores(job: MarketJobSpec, rules: CoresPolicy) -> bool:
+    """Return whether each pod of a job is to hold a whole number of cores."""
+    return rules.whole_cores if job.whole_cores is None else job.whole_cores
+
+
+def has_own_cpus(job: MarketJobSpec, rules: CoresPolicy) -> bool:
+    """Return whether the whole cores of a job's pods are CPUs that no other pod uses."""
+    isolated = rules.isolated if job.isolated is None else job.isolated
+    return isolated or holds_whole_cores(job, rules)
 
 
 def bid_of(resource: MarketJob, rules: MarketSpec) -> core.Bid:

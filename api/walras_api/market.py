@@ -85,15 +85,18 @@ class CoresPolicy(Model):
             hardware thread (thread).
         sold_by: Part of a machine within which a job gets its cores: node, or socket. With socket,
             no job spans sockets unless it is larger than one.
-        memory_nodes: NUMA nodes from which pods with exclusive cores allocate memory: any node
-            (any), or only the nodes of their cores (local).
+        memory_nodes: NUMA nodes from which pods with CPUs of their own allocate memory: any node
+            (any), or only the nodes of their CPUs (local).
         hysteresis: Smallest relative gain in utility for which the cores of a node are divided
             anew.
         least_part: Part, from 0 to 1, of the smaller of one core and its equal part of its user's
             entitlement on its node that every running pod holds at least.
-        whole_cores: Whether jobs hold whole numbers of cores and share none, unless they say
-            otherwise. What a pod loses by that, its own user's other pods on the node gain.
-        isolated: Whether the cores of pods that sleep stay idle, unless their jobs say otherwise.
+        whole_cores: Whether jobs hold whole numbers of cores, which are their own as if they were
+            isolated, unless they say otherwise. What a pod loses by that, its own user's other
+            pods on the node gain.
+        isolated: Whether the whole cores of pods are CPUs of their own, which no other pod uses
+            even while they are idle, unless their jobs say otherwise. By default, pods share the
+            CPUs of their node, or of a part of it, by weight of what they hold.
         interference: Whether the slowdown that a program was measured to suffer beside others on
             its node lowers the parallel fraction that it bids with: counted or ignored.
         floor: Pods that keep the CPUs that they requested, for which their users pay like for any

@@ -302,10 +302,11 @@ class MarketJobSpec(Model):
             and outlives them. By default, each job is measured by itself.
         min_cores: Minimum number of cores that are useful to the job.
         max_cores: Maximum number of cores that the job can use.
-        whole_cores: Whether each pod holds a whole number of cores and shares none; a pod that buys
-            less than one core shares nevertheless. If unset, as the Market says.
-        isolated: Whether cores of each pod stay idle while it sleeps, since no other pod borrows
-            them. If unset, as the Market says.
+        whole_cores: Whether each pod holds a whole number of cores, which are its own as if it were
+            isolated; a pod that buys less than one core shares nevertheless. If unset, as the
+            Market says.
+        isolated: Whether the whole cores of each pod are CPUs of its own, which no other pod uses
+            even while they are idle. If unset, as the Market says.
         memory: Demand for memory. If unset, the job does not take part in the division of memory.
         progress: Progress counter of the job, for measurements while it runs on a cluster, and for
             its deadline.

@@ -83,8 +83,7 @@ class PodOutcome(Status):
             enforces the grant), Failed (the agent cannot enforce the grant), Refused (it takes no
             part in the market) or Waiting (for a node, or for its node to take part again).
         bought: Cores that it buys in the market.
-        held: Cores that it is to have, in thousandths: whole cores are its own, the rest is a
-            part of the cores that the node's pods share.
+        held: Cores that it is to have, in thousandths.
         memory: Memory granted, in bytes; absent if it takes no part in the division of memory.
         speedup: Predicted speedup on ``bought``.
         price: Price of a core of its node, relative to the cluster's average.

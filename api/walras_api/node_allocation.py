@@ -58,13 +58,14 @@ class PodGrant(Model):
         pod_uid: UID of the pod.
         namespace: Namespace of the pod, for information only.
         name: Name of the pod, for information only.
-        cores: Number of cores in the unit of the plan. Whole cores are exclusive; a remainder is
-            CPU time on shared cores.
+        cores: Cores of which the pod is to have the time whenever it wants it, in the unit of the
+            plan.
         memory: Memory that the pod may use, at least 64 KiB. If unset, the pod's memory limits are
             left alone.
         entitlement: Entitlement that pays for the pod: what one of its pods leaves idle, its other
             pods have first.
-        isolated: Whether no other pod borrows the pod's cores while it sleeps.
+        isolated: Whether its whole cores are CPUs of its own, which no other pod uses even while
+            they are idle. A remainder is time on CPUs that pods share, as is all otherwise.
         partner_uid: UID of the pod with which it was matched, and is to share a socket if there is
             room on one.
     """
@@ -146,8 +147,8 @@ class NodeAllocationSpec(Model):
             node and reports what would be written.
         unit: Unit of ``cores``: a physical core with all its hardware threads (core), or a single
             hardware thread (thread).
-        memory_nodes: NUMA nodes from which pods with exclusive cores allocate memory: any node
-            (any), or only the nodes of their cores (local, by ``cpuset.mems``).
+        memory_nodes: NUMA nodes from which pods with CPUs of their own allocate memory: any node
+            (any), or only the nodes of their CPUs (local, by ``cpuset.mems``).
         grants: Grants of the node's pods, at most one for each pod.
         profiling: Measurement to make, if any.
         counters: Progress counters to read and report, of pods with deadlines.

@@ -101,7 +101,7 @@ class NodeTopology(Status):
         threads: Number of hardware threads among these CPUs.
         sockets: Number of sockets.
         numa_nodes: Number of NUMA nodes with CPUs.
-        reserved: CPUs that are never assigned to a pod exclusively.
+        reserved: CPUs that are never a pod's own.
         memory: Memory of the whole node, in bytes.
         layout: Place of each physical core, sorted by socket, NUMA node and CPU.
     """
@@ -216,7 +216,7 @@ class NodeAllocationStatus(Status):
             of version 0.1.0 refuse such a plan.
         topology: Processors and memory of the node.
         kernel: Kernel of the node; absent if the agent cannot read its release.
-        shared_cpus: CPUs that pods without exclusive cores share.
+        shared_cpus: CPUs that are no pod's own.
         pods: State of each grant.
         would_write: Writes that mode ``enforce`` would make, reported in mode ``observe``.
         profiling: Last measurement.

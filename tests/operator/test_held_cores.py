@@ -60,16 +60,17 @@ def test_jobs_that_share_no_core_hold_whole_ones_at_their_own_expense(
     assert grants(decision)["n1"] == dict(zip(("ada-0", "bob-0"), held, strict=True))
 
 
+@pytest.mark.parametrize("field", ["isolated", "wholeCores"])
 @pytest.mark.parametrize(
     ("everybody", "ada", "isolated"),
     [(False, True, {"ada-0"}), (True, False, {"bob-0"}), (True, None, {"ada-0", "bob-0"})],
 )
-def test_jobs_that_lend_no_cores_are_told_to_the_agent(
-    *, everybody: bool, ada: bool | None, isolated: set[str]
+def test_agents_are_told_which_pods_have_cpus_of_their_own(
+    *, field: str, everybody: bool, ada: bool | None, isolated: set[str]
 ) -> None:
-    said: dict[str, Any] = {} if ada is None else {"isolated": ada}
+    said: dict[str, Any] = {} if ada is None else {field: ada}
     before = world(
-        market(cores={"isolated": everybody}),
+        market(cores={field: everybody}),
         node(cpu="3"),
         *map(entitlement, ("ada", "bob")),
         *(job("ada", "ada", **said), job("bob", "bob")),

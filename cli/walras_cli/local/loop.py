@@ -18,6 +18,7 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.local.placement import PlacementError
 from walras_agent.node_plan import EnforcedGrant
 from walras_agent.topology import Topology
+from walras_api.job_inputs import has_own_cpus
 from walras_cli.documents import InputError
 from walras_cli.local.documents import NODE, load
 from walras_cli.local.outlook import outlook
@@ -301,8 +302,7 @@ class Loop:
                 self._fail(state, str(error))
                 continue
             if state.grant is not None:
-                said = state.job.spec.isolated
-                isolated = self.market.rules.cores.isolated if said is None else said
+                isolated = has_own_cpus(state.job.spec, self.market.rules.cores)
                 waits = state.phase is Phase.WAITING and self._can_be_profiled(state)
                 grant = _for_agent(state.grant, state.place, isolated=isolated)
                 grants.append(_alone(grant) if waits or key in self._profiling else grant)

@@ -1,8 +1,4 @@
-"""Pure: turn the grants of a plan into NodeAllocation specs, and find those that must be written.
-
-A pod's whole cores are exclusive, and its remainder is a part of the cores that the node's pods
-share.
-"""
+"""Pure: turn the grants of a plan into NodeAllocation specs, and find those to be written."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from walras_api.contract import PARTNER_ANNOTATION
 from walras_api.fields import as_quantity
+from walras_api.job_inputs import has_own_cpus
 from walras_api.node_allocation import MIN_MEMORY_GRANT, MOST_GRANTS, POD_UID
 from walras_operator.decide.world import MOST_REPORTED, NodeWrite
 
@@ -47,7 +44,7 @@ class GrantSpec(NamedTuple):
         name: Name of the pod.
         millicores: Thousandths of the market's unit, a core or a thread.
         memory: Bytes; None leaves the pod's memory alone.
-        isolated: Whether no other pod borrows the pod's cores while it sleeps.
+        isolated: Whether its whole cores are CPUs that no other pod uses.
         partner: UID of the pod with which it was matched; empty for none.
         entitlement: Entitlement that pays for it; empty where the agent would refuse to be told.
     """
@@ -178,7 +175,7 @@ def _desired(
         current: The spec as it is; None if the node has no NodeAllocation.
         mode: ``enforce`` or ``observe``.
         rules: Rules for cores.
-        isolated: Jobs whose pods lend no cores, by namespace and name.
+        isolated: Jobs whose pods have CPUs of their own, by namespace and name.
         accepts_entitlements: Whether the agent takes a plan that says who pays.
 
     Returns:
@@ -373,11 +370,11 @@ def _name(pod: Pod) -> tuple[str, str]:
 
 
 def _isolated(world: World, rules: MarketSpec) -> frozenset[tuple[str, str]]:
-    """Return the jobs whose pods lend no cores, by namespace and name."""
+    """Return the jobs whose pods have CPUs of their own, by namespace and name."""
     return frozenset(
         (job.metadata.namespace, job.metadata.name)
         for job in world.objects.jobs
-        if (rules.cores.isolated if job.spec.isolated is None else job.spec.isolated)
+        if has_own_cpus(job.spec, rules.cores)
     )
 
 

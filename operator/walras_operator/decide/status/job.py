@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras_api.auction_weights import recorded_runs, weights_of
+from walras_api.job_inputs import holds_whole_cores
 from walras_api.market_job_status import (
     MOST_PODS,
     AuctionReport,
@@ -166,8 +167,7 @@ def _states(
     short = [grant for grant in granted if grant.floor and not grant.keeps_request]
     if short:
         states["RequestsKept"] = overcommitted(short)
-    whole = job.spec.whole_cores
-    if rules.cores.whole_cores if whole is None else whole:
+    if holds_whole_cores(job.spec, rules.cores):
         partial = [grant for grant in granted if grant.held < 1]
         if partial:
             states["WholeCores"] = shares_nevertheless(partial)
