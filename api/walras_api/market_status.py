@@ -344,6 +344,7 @@ class MarketStatus(ConditionedStatus):
         account: What entitlements owe each other in core-hours; absent before the first decision.
         conditions: Condition ``Ready``: whether the market is cleared and its plan is published.
             Where Entitlements follow quotas, also ``QuotasFollowed``: whether all of them do.
+            Unless ``spec.cores.isolated`` is set, also ``PodsShareDomains``: that pods share CPUs.
     """
 
     leader: str | None = None

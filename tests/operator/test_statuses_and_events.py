@@ -91,6 +91,18 @@ def test_the_first_decision_tells_who_is_admitted_and_what_everybody_got() -> No
     assert status(decision, "Market", "default")["size"]["cores"] == "8"
 
 
+def test_a_market_says_that_its_pods_share_cpus_unless_they_have_their_own() -> None:
+    decision = decide(world(*SMALL))
+    state, reason, message = condition(decision, "Market", "default", type_="PodsShareDomains")
+    assert (state, reason) == ("True", "ByWeight")
+    assert "set spec.cores.isolated of the Market to true" in message
+    assert ("default", "Normal", "ByWeight") in told(decision)
+
+    isolated = decide(world(market(cores={"isolated": True}), *SMALL[1:]))
+    conditions = status(isolated, "Market", "default")["conditions"]
+    assert [each["type"] for each in conditions] == ["Ready"]
+
+
 def test_a_grant_is_enforced_when_the_nodes_agent_says_so_of_this_very_epoch() -> None:
     before = world(*SMALL)
     running = outcome(before, decide(before))

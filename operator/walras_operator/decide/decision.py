@@ -59,9 +59,11 @@ from walras_operator.decide.proven_time import with_proven_time
 from walras_operator.decide.runs.run_record import RecordedEnds, record_ends, runs_by_job
 from walras_operator.decide.status.entitlement import EntitlementOutcomes
 from walras_operator.decide.status.market import (
+    PODS_SHARE,
     account_dropped,
     cleared,
     market_status,
+    pods_share,
     with_problem,
 )
 from walras_operator.decide.status.objects import (
@@ -323,6 +325,7 @@ def _conditions(world: World, clearing: Cleared, granted: _Granted) -> dict[str,
     return {
         "Ready": _readiness(world, clearing),
         **({} if followed is None else {CONDITION: followed}),
+        **({} if clearing.rules.cores.isolated else {PODS_SHARE: pods_share()}),
     }
 
 

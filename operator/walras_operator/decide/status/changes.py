@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from walras_operator.decide.conditions import clipped, conditions_of, listed, summarize
-from walras_operator.decide.status.market import without_stamp
+from walras_operator.decide.status.market import PODS_SHARE, without_stamp
 from walras_operator.decide.world import Event
 
 if TYPE_CHECKING:
@@ -154,6 +154,9 @@ WARNINGS = frozenset(
 """Reasons that call for action; their Events are warnings."""
 
 
+TOLD = ("Admitted", "Ready", "ObjectiveMet", "OnTime", "RequestsKept", "WholeCores", PODS_SHARE)
+"""Types of the conditions whose changes are Events."""
+
 MAX_EVENT_MESSAGE = 1000
 """Most characters of an Event's message, a little less than the API server accepts."""
 
@@ -164,7 +167,7 @@ def events(
     """Yield Events about the difference between two statuses of an object, each reason once."""
     former, now = conditions_of(before), conditions_of(after)
     said: set[str] = set()
-    for kind in ("Admitted", "Ready", "ObjectiveMet", "OnTime", "RequestsKept", "WholeCores"):
+    for kind in TOLD:
         condition = now.get(kind)
         if condition is None or _state(former.get(kind)) == _state(condition):
             continue

@@ -33,6 +33,9 @@ STAMP = frozenset({"epoch", "leader"})
 """Fields that the publisher adds when it writes."""
 
 
+PODS_SHARE = "PodsShareDomains"
+"""Type of the condition of a Market whose pods share CPUs, unless their jobs say otherwise."""
+
 OF_NODE_POOLS = ("nodePools", "otherNodePools")
 """Fields that are computed apart from decisions, and kept until they are computed again."""
 
@@ -122,6 +125,17 @@ def cleared(plan: Plan) -> ConditionState:
         "Approximate",
         f"the solver ({plan.solver}) did not converge: conditions of the equilibrium are violated "
         f"by up to {plan.residual:.1e} (relative); its result is used until the next decision",
+    )
+
+
+def pods_share() -> ConditionState:
+    """Return the state of `PODS_SHARE`, which tells who upgrades what has changed."""
+    return holds(
+        "ByWeight",
+        "pods share the CPUs of a domain (a node, or at most 16 CPUs of one L3 cache and NUMA node "
+        "of it) by weight of what they hold, and what a pod leaves idle others use; up to version "
+        "0.1.0, whole cores of a pod were its own: for that, set spec.cores.isolated of the Market "
+        "to true, or spec.isolated of a MarketJob",
     )
 
 
