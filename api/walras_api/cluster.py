@@ -5,6 +5,7 @@ Only the fields that the market needs are parsed; all other fields are ignored.
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -275,6 +276,16 @@ class Pod(ApiObject):
     def memory_requested(self) -> int:
         """Bytes that the scheduler sets aside for it."""
         return int(self.request("memory"))
+
+    @property
+    def cpu_limit(self) -> float:
+        """CPUs that it may use at once; infinity if that is not limited."""
+        whole = self.spec.resources.limits.get("cpu")
+        if whole is not None:
+            return float(whole) or math.inf
+        limits = [each.resources.limits.get("cpu") for each in self.spec.containers]
+        given = [float(each) for each in limits if each]
+        return sum(given) if given and len(given) == len(limits) else math.inf
 
     @cached_property
     def effective_requests(self) -> tuple[tuple[str, int], ...]:

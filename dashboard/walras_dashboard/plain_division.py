@@ -15,7 +15,7 @@ import numpy as np
 from walras.speedup.amdahls_law import speedup_in_hardware
 from walras_api.supply import cores_per_cpu
 from walras_cli.what_if.first_look.divisions import plain_kubernetes
-from walras_cli.what_if.first_look.population import PodOfJob, Population, limit_of, quality_of
+from walras_cli.what_if.first_look.population import PodOfJob, Population, quality_of
 from walras_dashboard.what_if_models import PlainDivision, PlainUser
 from walras_view.explain.short_pods import STARVES
 
@@ -45,7 +45,7 @@ def plain_division(situation: Situation, plan: Plan) -> PlainDivision | None:
             return None
         job = jobs[grant.namespace, grant.name, grant.pod]
         unit = float(cores_per_cpu(objects.rules.cores, objects.topologies.get(grant.node)))
-        limit = unit * limit_of(pod)
+        limit = unit * pod.cpu_limit
         members.append(
             PodOfJob(
                 namespace=grant.namespace,

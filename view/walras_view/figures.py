@@ -78,19 +78,41 @@ def cores_of_cpu(facts: Facts, node: str) -> float:
     return topology.cores / topology.threads
 
 
-def used_by_job(facts: Facts, job: ApiObject[MarketJobStatus]) -> tuple[float | None, int | None]:
-    """Return the cores and bytes that a job's pods use; None where that is not known."""
+class JobUse(NamedTuple):
+    """What the pods of a job, or of several, use; None where that is not known.
+
+    Attributes:
+        cores: Cores.
+        beyond: Those of them beyond what each pod holds.
+        memory: Bytes.
+    """
+
+    cores: float | None = None
+    beyond: float | None = None
+    memory: float | None = None
+
+
+def used_by_job(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobUse:
+    """Return what a job's pods use."""
     counts = job.status.counts
     if counts is None or counts.unlisted:
-        return None, None
+        return JobUse()
     measured = facts.use.pods or {}
-    cores = total(
-        used_by_pod(facts, job.namespace, pod.name, pod.node or "", pod.pod_uid)
+    pods = [
+        (used_by_pod(facts, job.namespace, pod.name, pod.node or "", pod.pod_uid), number(pod.held))
         for pod in job.status.pods
-    )
+    ]
     names = [(job.namespace, pod.name) for pod in job.status.pods]
-    memory = [measured[name].memory for name in names if name in measured]
-    return cores, sum(memory) if memory else None
+    return JobUse(
+        total(used for used, _ in pods),
+        total(beyond(used, held) for used, held in pods),
+        total(measured[name].memory for name in names if name in measured),
+    )
+
+
+def beyond(used: float | None, held: float | None) -> float | None:
+    """Return the cores that a pod uses beyond those that it holds; None if either is unknown."""
+    return None if used is None or held is None else max(used - held, 0.0)
 
 
 def used_by_pod(facts: Facts, namespace: str, name: str, node: str, uid: str) -> float | None:

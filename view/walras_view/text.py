@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from walras.numerics.byte_text import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
@@ -29,17 +29,29 @@ def decimal(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def own_and_shared(held: float | None) -> str:
-    """Return cores that a pod holds: its own, and its part of shared ones, such as 2 + 0.333."""
-    if held is None:
-        return "-"
-    own, thousandths = divmod(round(held * 1000), 1000)
-    return " + ".join(f"{each:g}" for each in (own, thousandths / 1000) if each) or "0"
+def thousandths(held: float | None) -> str:
+    """Return cores that a pod holds, to the thousandth."""
+    return "-" if held is None else f"{held:.3f}".rstrip("0").rstrip(".")
 
 
 def cores(value: float | None) -> str:
     """Return a number of cores; whole ones without decimals."""
     return "-" if value is None else f"{value:.2f}".removesuffix(".00")
+
+
+def used(
+    value: float | None, beyond: float | None, form: Callable[[float | None], str] = decimal
+) -> str:
+    """Return cores that are used: up to what is held and, if there are any, beyond: 2.00 + 0.50.
+
+    Args:
+        value: All of them.
+        beyond: Those beyond what is held.
+        form: Writes a number of cores.
+    """
+    if value is None or beyond is None or round(beyond, 2) == 0:
+        return form(value)
+    return f"{form(value - beyond)} + {form(beyond)}"
 
 
 def memory(value: float | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from walras_cli.what_if.tables import FIGURES, filled, new_table, price
-from walras_view.text import decimal, own_and_shared
+from walras_view.text import decimal, thousandths
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -120,7 +120,7 @@ def _same(old: float | None, new: float | None) -> bool:
 
 
 def _held(grant: Grant | None) -> str:
-    return own_and_shared(None if grant is None else grant.held)
+    return thousandths(None if grant is None else grant.held)
 
 
 def _key(grant: Grant) -> tuple[str, str, str]:

@@ -15,7 +15,7 @@ from walras_cli.cluster.explain.render_pools import render_pools
 from walras_cli.output import RULED_STYLE
 from walras_cli.what_if.change_tables import render_change
 from walras_cli.what_if.tables import FIGURES, MOST_ROWS, filled, new_table, price
-from walras_view.text import decimal, own_and_shared
+from walras_view.text import decimal, thousandths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -178,7 +178,7 @@ def _jobs(plan: Plan) -> Iterator[RenderableType]:
             grant.title,
             grant.node,
             f"{grant.bought:.2f}",
-            own_and_shared(grant.held),
+            thousandths(grant.held),
         )
         for grant in plan.grants
     ]

@@ -28,6 +28,14 @@ export function exactCores(value: Maybe | undefined): string {
   return value == null ? UNKNOWN : fixed(value, 2);
 }
 
+/** Cores that are used of those that are held and, if there are any, beyond: 2.00 + 0.50. */
+export function usedCores(value: Maybe | undefined, beyond: Maybe | undefined): string {
+  if (value == null || beyond == null || beyond < 0.005) {
+    return exactCores(value);
+  }
+  return `${exactCores(value - beyond)} + ${exactCores(beyond)}`;
+}
+
 export function price(value: Maybe | undefined): string {
   return value == null ? UNKNOWN : fixed(value, 3);
 }

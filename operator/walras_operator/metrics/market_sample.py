@@ -28,10 +28,12 @@ class PodUsage(NamedTuple):
     Attributes:
         cores: CPUs of a pod, as Kubernetes counts them; cores of a user, as the market sells them.
         memory: Bytes; None if unknown.
+        beyond: Those of the cores beyond what each pod holds.
     """
 
     cores: float
     memory: float | None
+    beyond: float = 0.0
 
 
 Use = Mapping[tuple[str, str], PodUsage]
@@ -76,9 +78,16 @@ def used_by_users(world: World, use: Use | None) -> dict[str, PodUsage]:
             if cores is None and mine is not None:
                 cores = mine.cores * of_cpu.get(str(pod.get("node")), 1.0)
             if cores is not None:
-                by_user[user].append(PodUsage(cores, None if mine is None else mine.memory))
+                held = number_at(pod, "held")
+                beyond = 0.0 if held is None else max(cores - held, 0.0)
+                memory = None if mine is None else mine.memory
+                by_user[user].append(PodUsage(cores, memory, beyond))
     return {
-        user: PodUsage(sum(each.cores for each in pods), _sum(each.memory for each in pods))
+        user: PodUsage(
+            sum(each.cores for each in pods),
+            _sum(each.memory for each in pods),
+            sum(each.beyond for each in pods),
+        )
         for user, pods in by_user.items()
         if user not in unknown
     }

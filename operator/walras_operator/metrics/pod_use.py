@@ -88,12 +88,16 @@ class UseGauges:
         """Yield all gauges."""
         users = used_by_users(self._world(), self._use.known)
         cores = _family("used_cores", "Cores that pods of the entitlement use.")
+        beyond = _family(
+            "used_beyond_cores", "Cores that pods of the entitlement use beyond what each holds."
+        )
         memory = _family("used_memory_bytes", "Memory that pods of the entitlement use.")
         for user, used in users.items():
             cores.add_metric([user], used.cores)
+            beyond.add_metric([user], used.beyond)
             if used.memory is not None:
                 memory.add_metric([user], used.memory)
-        yield from (cores, memory)
+        yield from (cores, beyond, memory)
 
 
 def _family(name: str, meaning: str) -> GaugeMetricFamily:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pydantic import computed_field
+
 from walras_view.documents import Shown
 from walras_view.explain.faults import MEASURING, Fault, failing
 from walras_view.explain.margin import Buyer, OneMore, one_more
 from walras_view.explain.penalties import CoRunnerPenalty, penalties_of
-from walras_view.figures import amount, number, ready_condition, used_by_pod
+from walras_view.figures import amount, beyond, number, ready_condition, used_by_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -151,7 +153,7 @@ class PodReason(Shown):
         name: Name of the pod.
         node: Node that it runs on.
         state: State of its grant.
-        held: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
+        held: Cores that it holds.
         bought: Cores that it bought.
         used: Cores that it uses.
         price: Price of a core on its node.
@@ -160,7 +162,7 @@ class PodReason(Shown):
         memory: Memory grant, in bytes.
         reason: Sentence of the operator about its cores.
         memory_reason: Why it has this memory.
-        cpus: Numbers of the CPUs that its agent assigned.
+        cpus: Numbers of the CPUs that it may use.
         co_runner: Its co-runner, if Walras placed it; None otherwise.
     """
 
@@ -178,6 +180,12 @@ class PodReason(Shown):
     memory_reason: str | None
     cpus: str | None
     co_runner: PodCoRunner | None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def used_beyond(self) -> float | None:
+        """Cores that it uses beyond those that it holds, which others left idle."""
+        return beyond(self.used, self.held)
 
 
 @dataclass(frozen=True, slots=True)

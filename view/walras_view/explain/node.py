@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import computed_field
+
+from walras.analysis.domains import BusyPod, Processors, losses
 from walras_api.api_object import quantity
 from walras_api.market import CoresPolicy
+from walras_api.node_allocation_status import MOST_CPUS
 from walras_view.documents import Shown
 from walras_view.explain.faults import Fault
-from walras_view.figures import cores_of_cpu, number, used_by_pod
+from walras_view.figures import beyond, cores_of_cpu, number, used_by_pod
 from walras_view.rows.nodes import NodeRow, node_rows
 from walras_view.weights import weights_sentence
 
@@ -30,12 +35,17 @@ class Other(Shown):
         name: Name of the pod.
         cpus: CPUs that it has requested.
         memory: Bytes of memory that it has requested.
+        plain: Cores that it has on plain Kubernetes while all pods of the node are busy.
+        least: Cores that it has beside the market then, and at least; both are None unless this is
+            less, or if they cannot be known.
     """
 
     namespace: str
     name: str
     cpus: float
     memory: int
+    plain: float | None = None
+    least: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,7 @@ class Holder(Shown):
         user: Entitlement that pays for it; None if its job may not be seen.
         held: Cores granted; a part of one in thousandths.
         used: Cores that it uses; None if unknown.
-        cpus: Numbers of the CPUs that the agent assigned.
+        cpus: Numbers of the CPUs that it may use.
         memory: Memory granted, in bytes; None if none is.
         spend: Amount of its user's budget that it spends.
         state: State of the grant, as the agent reports it.
@@ -86,6 +96,12 @@ class Holder(Shown):
     spend: float | None
     state: str
     reason: str
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def used_beyond(self) -> float | None:
+        """Cores that it uses beyond those that it holds, which others left idle."""
+        return beyond(self.used, self.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +153,49 @@ def _supply(facts: Facts, name: str, pods: Sequence[Pod] | None) -> Supply:
 def _others(facts: Facts, name: str, pods: Sequence[Pod]) -> tuple[Other, ...]:
     allocation = facts.allocations.get(name)
     grants = () if allocation is None else allocation.spec.get("grants") or ()
-    granted = {grant.get("podUID") for grant in grants}
+    granted = {str(grant.get("podUID")): grant for grant in grants}
+    alive = [pod for pod in pods if pod.alive]
+    lost = _losses(facts, name, alive, granted)
     others = [
         Other(
             pod.metadata.namespace,
             pod.metadata.name,
             float(pod.cpus_requested),
             pod.memory_requested,
+            *lost.get(number, (None, None)),
         )
-        for pod in pods
-        if pod.alive and pod.metadata.uid not in granted
+        for number, pod in enumerate(alive)
+        if pod.metadata.uid not in granted
     ]
     return tuple(sorted(others, key=lambda each: (-each.cpus, each.namespace, each.name)))
+
+
+def _losses(
+    facts: Facts, name: str, pods: Sequence[Pod], granted: Mapping[str, Mapping[str, Any]]
+) -> dict[int, tuple[float, float]]:
+    """Return what pods without a grant have on plain Kubernetes and at least, if that is less."""
+    node, core = facts.nodes.get(name), cores_of_cpu(facts, name)
+    cpus = 0 if node is None else math.ceil(node.cores)
+    if not 0 < cpus <= MOST_CPUS:
+        return {}
+    threads = max(round(1 / core), 1)
+    sockets = 1
+    allocation = facts.allocations.get(name)
+    if allocation is not None and (topology := allocation.status.topology) is not None:
+        cpus, sockets = topology.threads, topology.sockets
+    busy = []
+    for pod in pods:
+        grant = granted.get(pod.metadata.uid, {})
+        busy.append(
+            BusyPod(
+                granted=float(quantity(grant.get("cores", "0"))) * threads,
+                requested=float(pod.cpus_requested),
+                limit=pod.cpu_limit,
+                isolated=grant.get("isolated", False),
+            )
+        )
+    at = Processors(max(cpus // threads, 1), threads, max(sockets, 1))
+    return {each.pod: (each.plain / threads, each.least / threads) for each in losses(at, busy)}
 
 
 def _holders(facts: Facts, name: str) -> tuple[Holder, ...]:

@@ -25,7 +25,7 @@ class PodRow(Shown):
         name: Name of the pod.
         node: Node that it runs on.
         state: State of its grant: Granted, Enforced, Failed, Refused or Waiting.
-        held: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
+        held: Cores that it holds.
     """
 
     name: str
@@ -48,6 +48,7 @@ class JobRow(Shown):
         bought: Cores that all its pods buy.
         held: Cores that the pods hold.
         used: Cores that the pods use.
+        used_beyond: Those of them beyond what each pod holds, which others left idle.
         memory: Memory granted to its pods, in bytes.
         memory_used: Memory that its pods use, in bytes.
         speedup: Mean predicted speedup of its pods.
@@ -70,8 +71,9 @@ class JobRow(Shown):
     bought: float | None
     held: float | None
     used: float | None
+    used_beyond: float | None
     memory: float | None
-    memory_used: int | None
+    memory_used: float | None
     speedup: float | None
     price: float | None
     spend: float | None
@@ -107,7 +109,7 @@ def job_row(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobRow:
     status, counts, ready = job.status, job.status.counts, ready_condition(job)
     profile = status.profile
     cores, spend = number(status.bought), number(status.spend)
-    used, memory_used = used_by_job(facts, job)
+    use = used_by_job(facts, job)
     return JobRow(
         namespace=job.namespace,
         name=job.name,
@@ -117,9 +119,10 @@ def job_row(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobRow:
         enforced=0 if counts is None else counts.enforced,
         bought=cores,
         held=_held(status),
-        used=used,
+        used=use.cores,
+        used_beyond=use.beyond,
         memory=total(amount(pod.memory) for pod in status.pods),
-        memory_used=memory_used,
+        memory_used=use.memory,
         speedup=number(status.speedup),
         price=spend / cores if cores and spend is not None else None,
         spend=spend,

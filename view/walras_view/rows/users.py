@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from walras_view.documents import Shown
 from walras_view.figures import (
     ConditionSummary,
+    JobUse,
     number,
     ready_condition,
     total,
@@ -32,12 +33,14 @@ class UserCores(Shown):
         bought: Cores that its jobs buy.
         held: Cores that its jobs hold.
         used: Cores that pods of its jobs use.
+        used_beyond: Those of them beyond what each pod holds, which others left idle.
     """
 
     entitled: float | None = None
     bought: float | None = None
     held: float | None = None
     used: float | None = None
+    used_beyond: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +110,7 @@ def user_rows(facts: Facts, key: Callable[[UserRow], Any]) -> list[UserRow]:
         for child in children[name]:
             fill(child, depth + 1)
         below = [rows[each] for each in children[name]]
-        cores, memory = used.get(name, (None, None))
-        rows[name] = _row(facts.entitlements[name], depth, below, cores, memory, mean)
+        rows[name] = _row(facts.entitlements[name], depth, below, used.get(name, JobUse()), mean)
 
     def walk(names: Sequence[str]) -> Iterator[UserRow]:
         for row in sorted((rows[each] for each in names), key=key):
@@ -145,15 +147,15 @@ def _leads_back(name: str, parents: Mapping[str, str | None]) -> bool:
     return at == name and name == min(above)
 
 
-def _used(facts: Facts) -> dict[str, tuple[float | None, float | None]]:
-    """Return cores and bytes used by entitlement, if all of its jobs are known."""
+def _used(facts: Facts) -> dict[str, JobUse]:
+    """Return what is used by entitlement, if all of its jobs are known."""
     if facts.namespace:
         return {}
-    by_user: defaultdict[str, list[tuple[float | None, float | None]]] = defaultdict(list)
+    by_user: defaultdict[str, list[JobUse]] = defaultdict(list)
     for job in facts.jobs.values():
         by_user[str(job.spec.get("entitlement"))].append(used_by_job(facts, job))
     return {
-        name: (total(cores for cores, _ in each), total(memory for _, memory in each))
+        name: JobUse(*(total(column) for column in zip(*each, strict=True)))
         for name, each in by_user.items()
     }
 
@@ -174,8 +176,7 @@ def _row(
     entry: ApiObject[EntitlementStatus],
     depth: int,
     below: Sequence[UserRow],
-    cores_used: float | None,
-    memory_used: float | None,
+    used: JobUse,
     mean_credits: Decimal | None,
 ) -> UserRow:
     status, ready, balance = entry.status, _state(entry), _credits(entry)
@@ -189,8 +190,8 @@ def _row(
         budget_share=number(status.budget_share),
         jobs=status.jobs + sum(row.jobs for row in below),
         pods=status.pods + sum(row.pods for row in below),
-        cores=_cores(status, below, cores_used),
-        memory=_memory(status, below, memory_used),
+        cores=_cores(status, below, used),
+        memory=_memory(status, below, used.memory),
         utility=utility,
         entitlement_utility=bare,
         gain=utility / bare - 1 if utility is not None and bare else None,
@@ -213,7 +214,7 @@ def _state(entry: ApiObject[EntitlementStatus]) -> ConditionSummary:
     return ready
 
 
-def _cores(status: EntitlementStatus, below: Sequence[UserRow], used: float | None) -> UserCores:
+def _cores(status: EntitlementStatus, below: Sequence[UserRow], used: JobUse) -> UserCores:
     own = [] if status.cores is None else [status.cores]
     parts = [
         *(UserCores(float(x.entitled), float(x.bought), float(x.held)) for x in own),
@@ -223,7 +224,8 @@ def _cores(status: EntitlementStatus, below: Sequence[UserRow], used: float | No
         total(each.entitled for each in parts),
         total(each.bought for each in parts),
         total(each.held for each in parts),
-        total([used, *(each.used for each in parts)]),
+        total([used.cores, *(each.used for each in parts)]),
+        total([used.beyond, *(each.used_beyond for each in parts)]),
     )
 
 

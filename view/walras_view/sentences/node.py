@@ -8,7 +8,7 @@ from walras_view.notes import EPOCHS
 from walras_view.text import cores, memory
 
 if TYPE_CHECKING:
-    from walras_view.explain.node import Supply
+    from walras_view.explain.node import Other, Supply
     from walras_view.rows.nodes import NodeRow
 
 
@@ -28,6 +28,17 @@ def agent_sentence(row: NodeRow) -> str:
         return "has no plan yet"
     held = "none yet" if row.enforced_epoch is None else str(row.enforced_epoch % EPOCHS)
     return f"{row.mode}s plan {row.epoch % EPOCHS}; last plan enforced in full: {held}"
+
+
+def other_sentence(pod: Other) -> str:
+    """Return what a pod outside the market requested, and what the market takes from it."""
+    asked = f"{pod.cpus:g} CPU, {memory(pod.memory)}"
+    if pod.plain is None or pod.least is None:
+        return asked
+    return (
+        f"{asked}; at least {pod.least:.4g} cores while all pods are busy, on plain Kubernetes "
+        f"{pod.plain:.4g}"
+    )
 
 
 def supply_sentence(supply: Supply) -> str:

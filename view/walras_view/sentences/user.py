@@ -34,7 +34,10 @@ def user_facts(user: UserExplanation) -> tuple[tuple[str, str], ...]:
 def _cores(row: UserRow) -> str:
     if row.cores.entitled is None:
         return "none, because no job draws on it"
-    used = "" if row.cores.used is None else f", uses {cores(row.cores.used)}"
+    beyond = row.cores.used_beyond or 0.0
+    used = "" if row.cores.used is None else f", uses {cores(row.cores.used - beyond)} of them"
+    if round(beyond, 2):
+        used += f" and {cores(beyond)} that others left"
     return (
         f"entitled to {cores(row.cores.entitled)}, its budget; bought "
         f"{cores(row.cores.bought)}, holds {cores(row.cores.held)}{used}"

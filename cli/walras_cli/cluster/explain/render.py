@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from walras.numerics.byte_text import format_bytes
 from walras_cli.cluster.top.tables import STYLE, state
 from walras_view.sentences.job import (
     auction_weights,
@@ -18,9 +17,14 @@ from walras_view.sentences.job import (
     penalty_sentence,
     speedup_text,
 )
-from walras_view.sentences.node import agent_sentence, supply_sentence, used_sentence
+from walras_view.sentences.node import (
+    agent_sentence,
+    other_sentence,
+    supply_sentence,
+    used_sentence,
+)
 from walras_view.sentences.user import account_rows, partners_sentence, user_facts
-from walras_view.text import cores, decimal, memory, own_and_shared
+from walras_view.text import cores, decimal, memory, thousandths, used
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -109,9 +113,9 @@ def _pods(pods: Sequence[PodReason]) -> Table:
         table.add_row(
             pod.name,
             pod.node or "-",
-            own_and_shared(pod.held),
+            thousandths(pod.held),
             decimal(pod.bought),
-            decimal(pod.used),
+            used(pod.used, pod.used_beyond),
             decimal(pod.price, 3),
             decimal(pod.spend),
             decimal(pod.speedup),
@@ -248,10 +252,7 @@ def render_node(node: NodeExplanation, *, wide: bool) -> list[RenderableType]:
     if supply.others:
         shown = supply.others if wide else supply.others[:MOST]
         parts.append(heading("Pods outside the market"))
-        parts += [
-            line(f"{each.namespace}/{each.name}", f"{each.cpus:g} CPU, {format_bytes(each.memory)}")
-            for each in shown
-        ]
+        parts += [line(f"{each.namespace}/{each.name}", other_sentence(each)) for each in shown]
         parts += rest(len(supply.others), len(shown))
     return parts
 
@@ -270,7 +271,7 @@ def _holders(node: NodeExplanation) -> Table:
             each.job or "-",
             each.user or "-",
             cores(each.held),
-            decimal(each.used),
+            used(each.used, each.used_beyond),
             memory(each.memory),
             decimal(each.spend),
             each.cpus or "-",

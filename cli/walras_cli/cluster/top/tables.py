@@ -8,7 +8,7 @@ from rich.text import Text
 
 from walras_cli.narrow_table import NarrowTable
 from walras_view.rows.jobs import per_pod
-from walras_view.text import cores, decimal, memory
+from walras_view.text import cores, decimal, memory, used
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ USERS: tuple[Column[UserRow], ...] = (
     Column("cores\nentitled", lambda row: decimal(row.cores.entitled)),
     Column("\nbought", lambda row: decimal(row.cores.bought), wide=True),
     Column("\nheld", lambda row: decimal(row.cores.held)),
-    Column("\nused", lambda row: decimal(row.cores.used), spare=5),
+    Column("\nused", lambda row: used(row.cores.used, row.cores.used_beyond), spare=5),
     Column("memory\nentitled", lambda row: memory(row.memory.entitled), spare=2),
     Column("\ngranted", lambda row: memory(row.memory.granted), spare=4),
     Column("\nused", lambda row: memory(row.memory.used), spare=1),
@@ -82,7 +82,7 @@ JOBS: tuple[Column[JobRow], ...] = (
     Column("pods", lambda row: f"{row.granted}/{row.pods}"),
     Column("cores\ngranted", lambda row: cores(row.held)),
     Column("\nper pod", lambda row: per_pod(row.each), spare=5),
-    Column("\nused", lambda row: cores(row.used), spare=3),
+    Column("\nused", lambda row: used(row.used, row.used_beyond, cores), spare=3),
     Column("memory\ngranted", lambda row: memory(row.memory), spare=2),
     Column("\nused", lambda row: memory(row.memory_used), spare=1),
     Column("price", lambda row: decimal(row.price, 3), spare=4),

@@ -6,7 +6,6 @@ the system. They keep what they request, and the rest of every node is divided.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -160,7 +159,7 @@ def population_of(
             place[user],
             number[str(pod.spec.node_name)],
             float(pod.cpus_requested),
-            limit_of(pod),
+            pod.cpu_limit,
             _cpus(used.get((made.namespace, pod.metadata.name))),
             quality_of(pod),
             rules.fraction_of(made),
@@ -221,16 +220,6 @@ def _left_out(outside: int, waiting: int, elsewhere: int) -> list[str]:
         "pods on nodes that are left out, which are not counted": elsewhere,
     }
     return [f"{text}: {count}" for text, count in counts.items() if count]
-
-
-def limit_of(pod: Pod) -> float:
-    """Return the CPUs to which a pod is limited; infinity if it is not."""
-    whole = pod.spec.resources.limits.get("cpu")
-    if whole is not None:
-        return float(whole) or math.inf
-    limits = [each.resources.limits.get("cpu") for each in pod.spec.containers]
-    given = [float(each) for each in limits if each]
-    return sum(given) if given and len(given) == len(limits) else math.inf
 
 
 def _cpus(used: Used | None) -> float | None:

@@ -32,6 +32,10 @@ function derived<Row>(
   };
 }
 
+/** What columns say of the cores that are used. */
+export const USED =
+  "Cores that pods keep busy, as measured: of those that they hold, and beyond them";
+
 export function userFigures(): Column<User>[] {
   const cores = (key: keyof User["cores"], title: string, about: string) =>
     derived<User>(key, title, text.exactCores, (row) => row.cores[key], about);
@@ -39,8 +43,11 @@ export function userFigures(): Column<User>[] {
     figure("shares", "Shares", text.whole, "Weight among the entitlements of the same parent"),
     cores("entitled", "Entitled", "Cores that the entitlement is worth"),
     cores("bought", "Bought", "Cores that it bought in the market"),
-    cores("held", "Held", "Cores that its jobs hold, in whole cores and parts"),
-    cores("used", "Used", "Cores that its jobs keep busy, as measured"),
+    cores("held", "Held", "Cores that its jobs hold"),
+    {
+      ...cores("used", "Used", USED),
+      cell: (row) => text.usedCores(row.cores.used, row.cores.usedBeyond),
+    },
     figure("lent", "Lent", text.exactCores, "Cores of its part that others have"),
     figure("borrowed", "Borrowed", text.exactCores, "Cores of others' parts that it has"),
     figure("utility", "Utility", text.utility, "Mean speedup of its jobs, weighted by work"),
@@ -127,7 +134,10 @@ export function jobColumns(ofSeveralUsers = true): Column<JobRow>[] {
     figure("pods", "Pods", text.whole),
     figure("bought", "Bought", text.exactCores, "Cores that it bought in the market"),
     figure("held", "Held", text.exactCores, "Cores that its pods hold"),
-    figure("used", "Used", text.exactCores, "Cores that its pods keep busy, as measured"),
+    {
+      ...figure<JobRow>("used", "Used", text.exactCores, USED),
+      cell: (row) => text.usedCores(row.used, row.usedBeyond),
+    },
     figure("speedup", "Speedup", text.speedup, "Predicted, against one core"),
     figure("price", "Price", text.price, "Mean price of a core of its pods"),
     figure("memory", "Memory", text.bytes, "Memory that it has been granted"),

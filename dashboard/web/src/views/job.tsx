@@ -59,7 +59,11 @@ function Page({ job }: { job: JobDetail }) {
             value: text.cores(job.row.held),
             about: `${text.exactCores(job.row.bought)} bought`,
           },
-          { label: "Used", value: text.cores(job.row.used), about: "as measured" },
+          {
+            label: "Used",
+            value: text.usedCores(job.row.used, job.row.usedBeyond),
+            about: "of what it holds + beyond, as measured",
+          },
           { label: "Speedup", value: text.speedup(job.row.speedup), about: "against one core" },
           {
             label: "Parallel fraction F",
@@ -314,7 +318,8 @@ const POD_COLUMNS: Column<JobPod>[] = [
       title,
       numeric: true,
       sort: (row) => row[key],
-      cell: (row) => format(row[key]),
+      cell: (row) =>
+        key === "used" ? text.usedCores(row.used, row.usedBeyond) : format(row[key]),
     }),
   ),
   {

@@ -17,6 +17,7 @@ import {
   Notes,
   State,
 } from "../components/basics";
+import { USED } from "../components/columns";
 import { HistoryCharts } from "../components/history";
 import { OwnerMark } from "../components/marker";
 import type { Column } from "../components/table";
@@ -210,9 +211,9 @@ function Grants({
       key: "used",
       title: "Cores used",
       numeric: true,
-      about: "Cores that it keeps busy, as measured",
+      about: USED,
       sort: (row) => row.used,
-      cell: (row) => text.exactCores(row.used),
+      cell: (row) => text.usedCores(row.used, row.usedBeyond),
     },
     {
       key: "cpus",

@@ -69,7 +69,7 @@ function Page({ user }: { user: UserDetail }) {
           {
             label: "Held",
             value: text.cores(user.row.cores.held),
-            about: `${text.exactCores(user.row.cores.bought)} bought, ${text.exactCores(user.row.cores.used)} used`,
+            about: `${text.exactCores(user.row.cores.bought)} bought, ${text.usedCores(user.row.cores.used, user.row.cores.usedBeyond)} used`,
           },
           {
             label: "Lent and borrowed",
