@@ -68,29 +68,26 @@ class Case:
         return explain(grant, job, terms, self.mechanism)
 
 
-FOUR = "so it holds 4 cores of its own"
+FOUR = "so it holds 4 cores"
 CASES = {
-    "cores of its own": Case(f"{MARKET}; {FOUR}"),
-    "one core of its own": Case(f"{MARKET}; so it holds 1 core of its own", held=1.0),
-    "cores of its own and a part of one": Case(
-        f"{MARKET}; so it holds 3 cores of its own and 0.996 of one that it shares", held=3.996
-    ),
-    "a part of a core": Case(f"{MARKET}; so it holds 0.6 of a core that it shares", held=0.6),
+    "cores": Case(f"{MARKET}; {FOUR}"),
+    "one core": Case(f"{MARKET}; so it holds 1 core", held=1.0),
+    "cores and a part of one": Case(f"{MARKET}; so it holds 3.996 cores", held=3.996),
+    "a part of a core": Case(f"{MARKET}; so it holds 0.6 cores", held=0.6),
     "a change too small to print": Case(f"{MARKET}; {FOUR}", quota=4.004),
     "a maximum": Case(
-        f"{MARKET}; all that its maxCores of 3 allows; so it holds 3 cores of its own",
+        f"{MARKET}; all that its maxCores of 3 allows; so it holds 3 cores",
         quota=3.0,
         held=3.0,
         maximum=3,
     ),
     "what others cannot use": Case(
-        f"{MARKET}; raised to 5.50 by cores that other jobs cannot use; "
-        "so it holds 5 cores of its own and 0.5 of one that it shares",
+        f"{MARKET}; raised to 5.50 by cores that other jobs cannot use; so it holds 5.5 cores",
         quota=5.5,
         held=5.5,
     ),
     "what others keep": Case(
-        f"{MARKET}; lowered to 3.00 for what other jobs keep; so it holds 3 cores of its own",
+        f"{MARKET}; lowered to 3.00 for what other jobs keep; so it holds 3 cores",
         quota=3.0,
         held=3.0,
     ),
@@ -99,14 +96,14 @@ CASES = {
     ),
     "a minimum that its user pays": Case(
         f"{MARKET}; raised to its minCores of 5 at the cost of vision's other jobs; "
-        "so it holds 5 cores of its own",
+        "so it holds 5 cores",
         quota=5.0,
         held=5.0,
         minimum=5,
     ),
     "a reservation that its user pays": Case(
         f"{MARKET}; raised to the 4.5 cores reserved for its deadline at the cost of vision's "
-        "other jobs; so it holds 4 cores of its own and 0.5 of one that it shares",
+        "other jobs; so it holds 4.5 cores",
         quota=4.5,
         held=4.5,
         reserved=4.5,
@@ -122,14 +119,14 @@ CASES = {
     "the least part": Case(
         "0.06 of vision's budget of 8.00 buys 0.12 cores at 0.500 each, where a parallel fraction "
         "of 0.900 gives a speedup of 0.14; the least part, which every running pod has; "
-        "so it holds 0.125 of a core that it shares",
+        "so it holds 0.125 cores",
         cores=0.125,
         held=0.125,
         kept=0.125,
     ),
     "what it keeps anyway": Case(
         f"{MARKET}; raised to 5.00, which it keeps whatever the market decides; "
-        "so it holds 5 cores of its own",
+        "so it holds 5 cores",
         quota=5.0,
         held=5.0,
         kept=5.0,
@@ -163,15 +160,15 @@ CASES = {
         whole=True,
     ),
     "no whole core to hold": Case(
-        f"{MARKET}; lowered to 0.60 for what other jobs keep; so it holds 0.6 of a core that it "
-        "shares: it asked to share no core, but has not bought a whole one",
+        f"{MARKET}; lowered to 0.60 for what other jobs keep; so it holds 0.6 cores: it "
+        "asked to share no core, but has not bought a whole one",
         quota=0.6,
         held=0.6,
         whole=True,
     ),
     "cores that stay": Case(
         f"{MARKET}; raised to 4.60 by cores that other jobs cannot use; "
-        "keeps 4 cores of its own instead of 4 cores of its own and 0.6 of one that it shares: "
+        "keeps 4 cores instead of 4.6 cores: "
         "moving cores would add less than 2% to the progress of the jobs on node-1",
         quota=4.6,
         target=4.6,

@@ -401,7 +401,7 @@ def test_parts_of_cores_stay() -> None:
     stays = clear(replace(now, held=before), Policy(hysteresis=0.01))
     moves = clear(replace(now, held=before), Policy(hysteresis=0.002))
     assert stays.holdings() == before
-    told = "keeps 0.612 of a core that it shares instead of 0.6 of a core that it shares"
+    told = "keeps 0.612 cores instead of 0.6 cores"
     assert told in stays.grants[1].reason
     assert moves.holdings() == clear(now).holdings()
 

@@ -17,7 +17,7 @@ from walras.market.snapshot import ColocationRule, CoreMechanism, MemoryMechanis
 from walras.mechanisms.karma.ledger import KarmaError
 from walras.outcome.reasons import explain_shortfall
 from walras_api.assembly import policy_of, pool_prices_of
-from walras_cli.what_if.held import as_enforced, machines_of
+from walras_cli.what_if.held import as_enforced, bystanders, isolated_jobs, machines_of
 from walras_operator.decide.pool_averages import PoolAverages
 from walras_service.failures import BadInput
 from walras_service.untrusted import printable
@@ -32,16 +32,28 @@ if TYPE_CHECKING:
     from walras.market.snapshot import Policy
     from walras_api.kinds import MarketSpec
     from walras_cli.what_if.changes import ChangedCluster
+    from walras_cli.what_if.held import Bystander
     from walras_cli.what_if.situation import Situation
     from walras_view.explain.pools import PoolExplanation
 
 
+MOST_NAMED = 8
+"""Pods outside the market that notes name; scripts get all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """A plan and what it is worth."""
+    """A plan and what it is worth.
+
+    Attributes:
+        plan: The plan.
+        scores: How good it is.
+        bystanders: Pods outside the market that have less beside it than on plain Kubernetes.
+    """
 
     plan: Plan
     scores: PlanQuality
+    bystanders: tuple[Bystander, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +111,8 @@ def clear_by(situation: Situation, policies: Sequence[Policy], *, anew: bool) ->
     for policy in policies:
         try:
             plan = clear(snapshot, policy)
-            plan = as_enforced(plan, snapshot, machines_of(plan, situation.objects))
+            machines = machines_of(plan, situation.objects)
+            plan = as_enforced(plan, snapshot, machines, isolated_jobs(situation.objects))
         except KarmaError as error:
             raise BadInput(f"spec.memory.sliceSize: {error}; larger slices are fewer") from error
         except PricingError as error:
@@ -108,7 +121,8 @@ def clear_by(situation: Situation, policies: Sequence[Policy], *, anew: bool) ->
                 raise BadInput(problem) from error
             click.echo(f"walras: {printable(problem)}", err=True)
             continue
-        cleared.append(Cleared(plan, evaluate_plan(snapshot, plan)))
+        lose = bystanders(plan, snapshot, situation.objects, machines)
+        cleared.append(Cleared(plan, evaluate_plan(snapshot, plan), lose))
     return cleared
 
 
@@ -146,7 +160,13 @@ class Comparison:
         cleared = clear_by(source.then, policies, anew=anew)
         shifts = sensitivity(source.then.snapshot, policies[0]) if options.sensitivity else ()
         pools = _pools(source.then, cleared[0].plan, policies) if options.node_pools else ()
-        notes = (*source.then.notes, *_deadlines(cleared[0].plan), *_short(cleared[0].plan))
+        first = cleared[0]
+        notes = (
+            *source.then.notes,
+            *_deadlines(first.plan),
+            *_short(first.plan),
+            *_outside(first.bystanders),
+        )
         return cls(tuple(cleared), notes, before, shifts, pools)
 
     def document(self) -> dict[str, Any]:
@@ -186,6 +206,18 @@ def _short(plan: Plan) -> Iterator[str]:
             )
 
 
+def _outside(pods: Sequence[Bystander]) -> Iterator[str]:
+    """Yield which pods outside the market have less beside it, and how much."""
+    for each in pods[:MOST_NAMED]:
+        yield (
+            f"Pod {each.namespace}/{each.name} on {each.node} is outside the market: "
+            f"{each.plain:.4g} cores on plain Kubernetes, at least {each.least:.4g} beside the "
+            "market, while all pods are busy"
+        )
+    if len(pods) > MOST_NAMED:
+        yield f"{len(pods) - MOST_NAMED} more pods outside the market have less; -o json has them"
+
+
 def _deadlines(plan: Plan) -> Iterator[str]:
     """Yield a line on each deadline: what it needs, and whether it would be accepted."""
     for each in plan.deadlines:
@@ -212,6 +244,8 @@ def _document_of(cleared: Cleared) -> dict[str, Any]:
         "nodes": [plain(node) for node in plan.nodes],
         "refused": [plain(each) for each in plan.refused],
     }
+    if cleared.bystanders:
+        result["bystanders"] = [plain(each) for each in cleared.bystanders]
     if plan.bids:
         result["bids"] = [plain(bid) for bid in plan.bids]
     if plan.deadlines:

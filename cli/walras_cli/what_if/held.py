@@ -1,7 +1,7 @@
 """Pure: what the pods of a plan hold once agents have written it, by the kernel's rules.
 
-A plan says what nodes are told to give. The agent's own code turns this into CPU sets, weights and
-quotas on a machine of the node's size, on which all pods are busy, those outside the market too.
+A plan says what nodes are told to give. On a machine of the node's size, all pods are busy, those
+outside the market too, and share its CPUs as agents have them do (`walras.analysis.domains`).
 """
 
 from __future__ import annotations
@@ -9,24 +9,27 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from walras.analysis.domains import BusyPod, Processors, losses, time_by_grants
 from walras.market.snapshot import identity
 from walras.speedup.amdahls_law import speedup_in_hardware
-from walras_agent.busy_cores import busy_cores
-from walras_agent.node_plan import EnforcedGrant
-from walras_agent.pod_cpus import allocate_cpus
-from walras_agent.topology import Cpu, Topology
+from walras_api.job_inputs import has_own_cpus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from walras.market.plan import Grant, Plan, UserOutcome
     from walras.market.snapshot import JobKey, Snapshot
     from walras_api.assembly import Objects
+    from walras_api.cluster import Pod
+    from walras_api.job_inputs import Name
 
 MILLI = 1000
+
+NO_ONE: frozenset[Name] = frozenset()
+
+_DIGITS = 9  # of cores: sums of floating-point numbers differ in the later ones
 
 MOST_CPUS = 8192
 """CPUs of the largest machine that Linux supports; documents can claim any number."""
@@ -46,6 +49,20 @@ class Machine(NamedTuple):
     threads: int = 1
     sockets: int = 1
     others: tuple[int, ...] = ()
+
+    @property
+    def processors(self) -> Processors:
+        """Its CPUs."""
+        return Processors(self.cores, self.threads, self.sockets)
+
+
+def isolated_jobs(objects: Objects) -> frozenset[Name]:
+    """Return the jobs whose pods have CPUs of their own, by namespace and name."""
+    return frozenset(
+        (job.metadata.namespace, job.metadata.name)
+        for job in objects.jobs
+        if has_own_cpus(job.spec, objects.rules.cores)
+    )
 
 
 def machines_of(plan: Plan, objects: Objects) -> dict[str, Machine]:
@@ -75,13 +92,19 @@ def machines_of(plan: Plan, objects: Objects) -> dict[str, Machine]:
     return machines
 
 
-def as_enforced(plan: Plan, snapshot: Snapshot, machines: Mapping[str, Machine]) -> Plan:
+def as_enforced(
+    plan: Plan,
+    snapshot: Snapshot,
+    machines: Mapping[str, Machine],
+    isolated: Collection[Name] = NO_ONE,
+) -> Plan:
     """Return a plan in which pods hold, and users get done, what the kernel makes of it.
 
     Args:
         plan: Plan of the snapshot.
         snapshot: Jobs of the plan, with their work and their maximums.
         machines: Machines by the name of their node; pods on other nodes hold what the plan says.
+        isolated: Jobs whose pods have CPUs of their own, by namespace and name.
     """
     of_nodes: defaultdict[str, dict[JobKey, Grant]] = defaultdict(dict)
     for grant in plan.grants:
@@ -89,37 +112,84 @@ def as_enforced(plan: Plan, snapshot: Snapshot, machines: Mapping[str, Machine])
     held: dict[JobKey, float] = {}
     for node, grants in of_nodes.items():
         if node in machines:
-            held |= _on_machine(grants, machines[node])
+            held |= _on_machine(grants, machines[node], isolated)
     changed = tuple(_holding(each, held.get(identity(each), each.held)) for each in plan.grants)
     return replace(plan, grants=changed, users=_users(plan, changed, snapshot))
 
 
-def _on_machine(grants: Mapping[JobKey, Grant], at: Machine) -> dict[JobKey, float]:
-    pods = {" ".join(key): key for key in grants}
-    enforced = [
-        EnforcedGrant(pod, grants[key].title, max(round(grants[key].held * MILLI), 1))
-        for pod, key in pods.items()
+class Bystander(NamedTuple):
+    """A pod outside the market that has less beside it than on plain Kubernetes.
+
+    Attributes:
+        namespace: Its namespace.
+        name: Its name.
+        node: Its node.
+        plain: Cores that it has on plain Kubernetes while all pods of its node are busy.
+        least: Cores that it has beside the market then, and at least.
+    """
+
+    namespace: str
+    name: str
+    node: str
+    plain: float
+    least: float
+
+
+def bystanders(
+    plan: Plan, snapshot: Snapshot, objects: Objects, machines: Mapping[str, Machine]
+) -> tuple[Bystander, ...]:
+    """Return the pods outside the market that have less beside it, those that lose most first."""
+    granted = {(grant.namespace, grant.pod): grant for grant in plan.grants}
+    most = {(job.namespace, job.pod): job.max_cores for job in snapshot.jobs}
+    isolated = isolated_jobs(objects)
+    of_nodes: defaultdict[str, list[tuple[Pod, BusyPod]]] = defaultdict(list)
+    for pod in objects.pods:
+        name = pod.metadata.namespace, pod.metadata.name
+        if pod.admitted and pod.spec.node_name in machines:
+            busy = BusyPod(requested=float(pod.cpus_requested), limit=pod.cpu_limit)
+            if (grant := granted.get(name)) is not None:
+                threads = machines[pod.spec.node_name].threads
+                busy = busy._replace(
+                    granted=grant.held * threads,
+                    most=(most[name] or math.inf) * threads,
+                    isolated=(grant.namespace, grant.name) in isolated,
+                )
+            of_nodes[pod.spec.node_name].append((pod, busy))
+    found = [
+        Bystander(
+            pods[loss.pod][0].metadata.namespace,
+            pods[loss.pod][0].metadata.name,
+            node,
+            loss.plain / machines[node].threads,
+            loss.least / machines[node].threads,
+        )
+        for node, pods in of_nodes.items()
+        for loss in losses(machines[node].processors, [busy for _, busy in pods])
     ]
-    topology = _topology(at.cores, at.threads, at.sockets)
-    held = busy_cores(allocate_cpus(topology, enforced, {}), at.threads, at.others)
-    return {key: held[pod] for pod, key in pods.items()}
+    return tuple(sorted(found, key=lambda each: (each.least - each.plain, each)))
+
+
+def _on_machine(
+    grants: Mapping[JobKey, Grant], at: Machine, isolated: Collection[Name]
+) -> dict[JobKey, float]:
+    """Return the cores of pods; what they use beyond a grant, they hold only while others idle."""
+    pods = [
+        BusyPod(
+            granted=max(grant.held, 1 / MILLI) * at.threads,
+            most=grant.held * at.threads,
+            isolated=(grant.namespace, grant.name) in isolated,
+        )
+        for grant in grants.values()
+    ]
+    pods += [BusyPod(requested=each / MILLI) for each in at.others]
+    times = time_by_grants(at.processors, pods)
+    return {
+        key: round(time / at.threads, _DIGITS) for key, time in zip(grants, times, strict=False)
+    }
 
 
 def _holding(grant: Grant, cores: float) -> Grant:
     return grant._replace(held=cores, speedup=speedup_in_hardware(cores, grant.fraction))
-
-
-@lru_cache(maxsize=64)
-def _topology(cores: int, threads: int, sockets: int) -> Topology:
-    """Return the CPUs of a machine whose sockets have one cache each."""
-    return Topology(
-        tuple(
-            Cpu(id=core + thread * cores, core=core, socket=socket, numa=socket, l3=socket)
-            for core in range(cores)
-            for socket in (core * sockets // cores,)
-            for thread in range(threads)
-        )
-    )
 
 
 def _users(plan: Plan, grants: Iterable[Grant], snapshot: Snapshot) -> tuple[UserOutcome, ...]:

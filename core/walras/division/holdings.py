@@ -1,9 +1,9 @@
 """What pods hold of what the market gives them: everything, in thousandths of a core.
 
-A pod's whole cores are its own, and its remainder is a part of the node's shared cores, to which
-the remainders of all its pods add up. So nothing is rounded but to the thousandths in which a node
-is told what to give. Programs that must not share ask for whole cores; what these are rounded by
-stays with their user where it has other jobs on the node, and falls to the others there else.
+Pods share a node's CPUs by weight of what they hold, so nothing is rounded but to the thousandths
+in which a node is told what to give. Programs that must not share ask for whole cores; what these
+are rounded by stays with their user where it has other jobs on the node, and falls to the others
+there else.
 """
 
 from __future__ import annotations

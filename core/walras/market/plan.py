@@ -81,8 +81,7 @@ class Grant(_Grant):
 
     Attributes:
         bought: Cores that the job buys at the market's prices.
-        held: Cores that it is to have, in thousandths: its whole cores are its own, the rest is a
-            part of the cores that the node's jobs share.
+        held: Cores that it is to have whenever it wants them, in thousandths.
         price: Price of a core, where 1 is the cluster's average; 0 where nothing is paid.
         spend: Part of the entitlement's budget that the job spends, in the unit of prices.
         pod: Name of the job's pod; empty for a program on one machine.
@@ -107,12 +106,12 @@ class Grant(_Grant):
 
     @property
     def own_cores(self) -> int:
-        """Whole cores for this job alone."""
+        """Whole cores that it holds: those of its own, if it is isolated."""
         return int(self.held)
 
     @property
     def shared(self) -> float:
-        """Cores that the job has of those that it shares, in thousandths."""
+        """Part of a core that it holds beside them, in thousandths."""
         return round(self.held - self.own_cores, 3)
 
     @property

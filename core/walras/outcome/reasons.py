@@ -163,12 +163,8 @@ def _stay(grant: Grant, terms: Terms) -> str:
 
 
 def _having(held: float) -> str:
-    """Return held cores in words: those of its own, and its part of shared ones."""
-    own, rest = int(held), round(held - int(held), 3)
-    if not own:
-        return f"{rest:g} of a core that it shares"
-    mine = f"{own} core{'' if own == 1 else 's'} of its own"
-    return mine if not rest else f"{mine} and {rest:g} of one that it shares"
+    """Return held cores in words."""
+    return f"{held:.7g} core{'' if held == 1 else 's'}"
 
 
 def _shortfall(grant: Grant, job: Job) -> str | None:

@@ -48,8 +48,8 @@ VISIBLE_PART = 0.05
 VISIBLE_WORK = 0.2
 """Least part by which a reported amount of work left moves."""
 
-BORROWED_PART = 0.05
-"""Least part of its cores that a pod uses beyond them if it borrows others."""
+BEYOND_PART = 0.05
+"""Least part of its cores that a pod must use beyond them for these to count."""
 
 LATEST = 32_000_000_000
 """Latest time of a report, in seconds since 1970: the year 2984."""
@@ -142,7 +142,7 @@ def _running(
     state = enforcement.get((grant.node, uid))
     holding = None
     if state and state.state == "Enforced":
-        cores = _with_borrowed(millicores / MILLI, used.get(name))
+        cores = _worked_on(millicores / MILLI, used.get(name))
         holding = PodHolding(millicores, _speed(grant, cores, job.job.spec.max_cores))
     former = pod.progress.holding
     if state and state.state == "Unreported" and former.millicores == millicores:
@@ -152,9 +152,9 @@ def _running(
     return _Running(pod, replace(progress, reserved=reserved), outcome, speed)
 
 
-def _with_borrowed(held: float, used: float | None) -> float:
-    """Return the cores that a pod works on: those that it holds, or more that it borrows."""
-    return used if used is not None and used > held * (1 + BORROWED_PART) else held
+def _worked_on(held: float, used: float | None) -> float:
+    """Return the cores that a pod works on: those that it holds, or more that others leave idle."""
+    return used if used is not None and used > held * (1 + BEYOND_PART) else held
 
 
 def _speed(grant: Grant, cores: float, most: int | None) -> float:

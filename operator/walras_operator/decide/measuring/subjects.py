@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from walras_operator.decide.world import World
 
 MIN_CORES = 2
-"""Least cores on which a speedup shows; a pod that has one borrows the second from one asleep."""
+"""Least cores on which a speedup shows; a pod that holds one has a second one while it lasts."""
 
 
 class Candidate(NamedTuple):
@@ -40,14 +40,14 @@ class Candidate(NamedTuple):
         pod: The pod.
         node: Node that it runs on.
         cores: Whole cores that it can be measured on.
-        borrows: Whether it holds one of them less.
+        lacks_one: Whether it holds one of them less.
     """
 
     job: MarketJob
     pod: Pod
     node: str
     cores: int
-    borrows: bool = False
+    lacks_one: bool = False
 
 
 class Subject(NamedTuple):
@@ -110,7 +110,7 @@ def _subject(
         profile,
         EMPTY if profile is None else read_record(profile.status),
         sorted(jobs, key=lambda job: job.metadata.name),
-        sorted(measurable, key=lambda each: (-each.cores, each.borrows, each.pod.metadata.name)),
+        sorted(measurable, key=lambda each: (-each.cores, each.lacks_one, each.pod.metadata.name)),
         max((each.cores for each in granted), default=0),
     )
 
@@ -123,8 +123,8 @@ def _granted(job: MarketJob, outcomes: JobOutcomes) -> Iterator[Candidate]:
         grant: Grant | None = outcomes.grants.get(name)
         if grant is not None and name not in outcomes.ungranted:
             own, most = grant.own_cores, job.spec.max_cores
-            borrows = own == 1 and (most is None or most > own)
-            yield Candidate(job, pod, grant.node, own + borrows, borrows)
+            lacks_one = own == 1 and (most is None or most > own)
+            yield Candidate(job, pod, grant.node, own + lacks_one, lacks_one)
 
 
 def _can_be_measured(each: Candidate, enforced: Mapping[tuple[str, str], Enforcement]) -> bool:
