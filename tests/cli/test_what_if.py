@@ -69,7 +69,7 @@ def test_the_example_gives_the_papers_numbers() -> None:
 def test_tables_fit_80_columns_and_reasons_are_sentences_below() -> None:
     lines = walras("what-if", "-f", str(CLUSTER)).stdout.splitlines()
     (reason,) = [number for number, line in enumerate(lines) if "alice/dedup (dedup-0): " in line]
-    assert "gives a speedup of 1.15; so it holds 1 core and 0.337" in lines[reason]
+    assert "gives a speedup of 1.15; so it holds 1.337 cores" in lines[reason]
     tables = [line for line in lines if ": " not in line]
     assert max(len(line.rstrip()) for line in tables) <= 80
     assert reason > lines.index(next(line for line in lines if line.startswith("Jobs")))
