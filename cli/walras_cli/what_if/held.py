@@ -144,17 +144,17 @@ def bystanders(
     isolated = isolated_jobs(objects)
     of_nodes: defaultdict[str, list[tuple[Pod, BusyPod]]] = defaultdict(list)
     for pod in objects.pods:
-        name = pod.metadata.namespace, pod.metadata.name
-        if pod.admitted and pod.spec.node_name in machines:
+        name, node = (pod.metadata.namespace, pod.metadata.name), pod.spec.node_name or ""
+        if pod.admitted and node in machines:
             busy = BusyPod(requested=float(pod.cpus_requested), limit=pod.cpu_limit)
             if (grant := granted.get(name)) is not None:
-                threads = machines[pod.spec.node_name].threads
+                threads = machines[node].threads
                 busy = busy._replace(
                     granted=grant.held * threads,
                     most=(most[name] or math.inf) * threads,
                     isolated=(grant.namespace, grant.name) in isolated,
                 )
-            of_nodes[pod.spec.node_name].append((pod, busy))
+            of_nodes[node].append((pod, busy))
     found = [
         Bystander(
             pods[loss.pod][0].metadata.namespace,
