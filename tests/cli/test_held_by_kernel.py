@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,7 +25,7 @@ def held(of: World) -> dict[str, float]:
     return {grant.pod: grant.held for grant in cleared(of).plan.grants}
 
 
-def cluster(*more: Document, cpu: str = "2", reported: bool = False, **first: bool) -> World:
+def cluster(*more: Document, cpu: str = "2", reported: bool = False, **first: Any) -> World:
     """Return two equal users with a pod each on one node.
 
     Args:
@@ -56,7 +56,8 @@ def test_who_shares_cpus_with_pods_outside_the_market_holds_less_by_their_weight
 
 @pytest.mark.parametrize("field", ["isolated", "wholeCores"])
 def test_whole_cores_of_an_isolated_pod_are_its_own(field: str) -> None:
-    found = held(cluster(pod("dns", "dns", cpu="0"), **{field: True}))
+    first: dict[str, Any] = {field: True}
+    found = held(cluster(pod("dns", "dns", cpu="0"), **first))
     assert found == pytest.approx({"a-0": 1, "b-0": 1000 / 1002}, abs=1e-9)
 
 

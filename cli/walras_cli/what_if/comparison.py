@@ -160,12 +160,12 @@ class Comparison:
         cleared = clear_by(source.then, policies, anew=anew)
         shifts = sensitivity(source.then.snapshot, policies[0]) if options.sensitivity else ()
         pools = _pools(source.then, cleared[0].plan, policies) if options.node_pools else ()
-        first = cleared[0]
+        shown = cleared[0]
         notes = (
             *source.then.notes,
-            *_deadlines(first.plan),
-            *_short(first.plan),
-            *_outside(first.bystanders),
+            *_deadlines(shown.plan),
+            *_short(shown.plan),
+            *_outside(shown.bystanders),
         )
         return cls(tuple(cleared), notes, before, shifts, pools)
 
