@@ -99,7 +99,6 @@ def test_without_a_compiler_it_says_what_to_install(
 
 
 @in_a_guest
-@pytest.mark.gate
 def test_pods_have_roughly_what_they_bought_and_nothing_is_measured_twice(tmp_path: Path) -> None:
     """An emulated machine beside other work is off by much more than a real one."""
     options = ("--machine", "6.1:2", "--quick", "--gentle", "-o", "json")
