@@ -63,7 +63,12 @@ def seated(before: World, had: dict[str, CpuSet]) -> tuple[World, dict[str, CpuS
         }
         for uid, each in pods.items()
     ]
-    status = {"epoch": allocation.spec.epoch, "mode": allocation.spec.mode, "pods": reported}
+    status = {
+        "epoch": allocation.spec.epoch,
+        "mode": allocation.spec.mode,
+        "acceptsNewFields": True,
+        "pods": reported,
+    }
     after = {"n1": allocation.model_copy(update={"status": status})}
     return replace(before, allocations=after), {uid: each.exclusive for uid, each in pods.items()}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pydantic import computed_field
-
 from walras_view.documents import Shown
 from walras_view.explain.faults import MEASURING, Fault, failing
 from walras_view.explain.margin import Buyer, OneMore, one_more
@@ -156,6 +154,7 @@ class PodReason(Shown):
         held: Cores that it holds.
         bought: Cores that it bought.
         used: Cores that it uses.
+        used_beyond: Those of them beyond what it holds, which others left idle.
         price: Price of a core on its node.
         spend: Amount of its user's budget that it spends.
         speedup: Predicted speedup.
@@ -172,6 +171,7 @@ class PodReason(Shown):
     held: float | None
     bought: float | None
     used: float | None
+    used_beyond: float | None
     price: float | None
     spend: float | None
     speedup: float | None
@@ -180,12 +180,6 @@ class PodReason(Shown):
     memory_reason: str | None
     cpus: str | None
     co_runner: PodCoRunner | None
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def used_beyond(self) -> float | None:
-        """Cores that it uses beyond those that it holds, which others left idle."""
-        return beyond(self.used, self.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,13 +327,15 @@ def _worth(weight: WeightReport) -> Worth:
 def _pod(facts: Facts, namespace: str, pod: PodOutcome) -> PodReason:
     allocation = facts.allocations.get(pod.node or "")
     holdings = () if allocation is None else allocation.status.pods
+    used = used_by_pod(facts, namespace, pod.name, pod.node or "", pod.pod_uid)
     return PodReason(
         name=pod.name,
         node=pod.node,
         state=pod.state,
         held=number(pod.held),
         bought=number(pod.bought),
-        used=used_by_pod(facts, namespace, pod.name, pod.node or "", pod.pod_uid),
+        used=used,
+        used_beyond=beyond(used, number(pod.held)),
         price=number(pod.price),
         spend=number(pod.spend),
         speedup=number(pod.speedup),

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pydantic import computed_field
-
 from walras.analysis.domains import BusyPod, Processors, losses
 from walras_api.api_object import quantity
 from walras_api.market import CoresPolicy
@@ -78,6 +76,7 @@ class Holder(Shown):
         user: Entitlement that pays for it; None if its job may not be seen.
         held: Cores granted; a part of one in thousandths.
         used: Cores that it uses; None if unknown.
+        used_beyond: Those of them beyond what it holds, which others left idle.
         cpus: Numbers of the CPUs that it may use.
         memory: Memory granted, in bytes; None if none is.
         spend: Amount of its user's budget that it spends.
@@ -91,17 +90,12 @@ class Holder(Shown):
     user: str | None
     held: float
     used: float | None
+    used_beyond: float | None
     cpus: str | None
     memory: int | None
     spend: float | None
     state: str
     reason: str
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def used_beyond(self) -> float | None:
-        """Cores that it uses beyond those that it holds, which others left idle."""
-        return beyond(self.used, self.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +203,17 @@ def _holders(facts: Facts, name: str) -> tuple[Holder, ...]:
         holding = reported.get(grant["podUID"])
         namespace = grant.get("namespace", "default")
         job, user, pod = outcomes.get((namespace, grant["name"]), (None, None, None))
+        held = float(quantity(grant["cores"]))
+        used = used_by_pod(facts, namespace, grant["name"], name, grant["podUID"])
         holders.append(
             Holder(
                 namespace=namespace,
                 pod=grant["name"],
                 job=job,
                 user=user,
-                held=float(quantity(grant["cores"])),
-                used=used_by_pod(facts, namespace, grant["name"], name, grant["podUID"]),
+                held=held,
+                used=used,
+                used_beyond=beyond(used, held),
                 cpus=None if holding is None else holding.cpus,
                 memory=_memory(grant),
                 spend=None if pod is None else number(pod.spend),
