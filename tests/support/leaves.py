@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EXCEPTIONS: dict[str, str] = {}
 """Tests that may leave something, each with the reason: at most ten."""
 
-PATIENCE = 60.0
+PATIENCE = 5.0
 """Seconds after which what is ending has ended, on the busiest machine."""
 
 RESTORED = ("signal handlers", "variables", "working folder")
@@ -37,7 +37,7 @@ files and connections all the time.
 """
 
 _SOON = 0.2
-"""Seconds before it is worth its time to look for objects that only refer to each other."""
+"""Seconds after which it is worth its time to look for objects that only refer to each other."""
 
 _POOLED = ("AnyIO worker thread",)
 """Threads that a running event loop keeps for later, and ends when it ends."""
@@ -71,14 +71,15 @@ def leaves_nothing(
 
 def _left_at_last(before: Traces, folder: Path) -> list[str]:
     """Return what there is still after all that is ending has ended."""
-    began = time.monotonic()
+    began, looked = time.monotonic(), 0.0
     while left := _differences(before, _traces(folder)):
         threading.Event().wait(0.01)  # unlike sleeping, this is not refused in unit tests
         waited = time.monotonic() - began
         if waited > PATIENCE:
             break
-        if waited > _SOON:
+        if waited > looked + _SOON:
             gc.collect()
+            looked = waited
     return left
 
 
