@@ -42,7 +42,12 @@ _SOON = 0.2
 _POOLED = ("AnyIO worker thread",)
 """Threads that a running event loop keeps for later, and ends when it ends."""
 
-_SIGNALS = sorted(signal.valid_signals())
+_CACHED = "/mpl-data/fonts/"
+"""Part of the paths of fonts, which Matplotlib keeps open for later plots."""
+
+_SIGNALS = sorted(signal.valid_signals() - {signal.SIGALRM})
+"""All but the one by which pytest-timeout ends a test, whose handler it takes back by itself."""
+
 _TEST_NOW = "PYTEST_CURRENT_TEST"
 
 
@@ -116,7 +121,9 @@ def _children() -> Iterator[str]:
 def _open_files() -> Iterator[tuple[str, str]]:
     for number in os.listdir("/proc/self/fd"):  # noqa: PTH208 - as above
         with suppress(OSError):  # it was that of the folder
-            yield number, os.readlink(f"/proc/self/fd/{number}")  # noqa: PTH115 - as above
+            path = os.readlink(f"/proc/self/fd/{number}")  # noqa: PTH115 - as above
+            if _CACHED not in path:
+                yield number, path
 
 
 def _mounts(prefix: str) -> Iterator[str]:
