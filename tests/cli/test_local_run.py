@@ -6,6 +6,9 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -23,7 +26,7 @@ from walras_agent.cpuset import CpuSet
 from walras_api.job_inputs import ASSUMED_FRACTION
 
 if TYPE_CHECKING:
-    import subprocess
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.system
 
@@ -119,6 +122,47 @@ def test_a_short_job_is_told_what_it_held_while_it_ran_and_no_more(folder: Folde
     for each in done["decisions"]:
         assert not untold([each.pop(part) for part in ("jobs", "users", "nodes")], "what-if.md")
     assert not untold(done, "local-run.md")
+
+
+SPIN = """
+import os, time
+ends = time.monotonic() + 600
+while time.monotonic() < ends and os.getppid() != 1:
+    pass
+"""
+
+
+@contextmanager
+def spinning() -> Iterator[None]:
+    """Have every CPU of the machine be kept busy by a program that is none of the run's."""
+    spinners = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in os.sched_getaffinity(0)]
+    try:
+        yield
+    finally:
+        for each in spinners:
+            each.kill()
+            each.wait()
+
+
+def test_cpus_that_other_programs_take_are_counted_and_said(folder: Folder) -> None:
+    folder.write(user("ada", 1), folder.job("render", "ada", 3, parallelFraction="0.9"))
+    with spinning():
+        done = walras("local", "run", "-o", "json", folder.file)
+    result = json.loads(done.stdout)
+    (job,) = result["jobs"]
+    cpus, others = len(os.sched_getaffinity(0)), result["machine"]["others"]
+    assert 0.3 * cpus < others < cpus - job["cpuSeconds"] / job["seconds"] + 0.2
+    assert re.search(rf"other programs took \d+\.\d of the {cpus} CPUs for sale", done.stderr)
+
+
+def test_the_report_says_first_that_other_programs_took_cpus(folder: Folder) -> None:
+    folder.write(user("ada", 1), folder.job("render", "ada", 3, parallelFraction="0.9"))
+    with spinning():
+        done = walras("local", "run", "--record", str(folder.path / "run.json"), folder.file)
+    said = " ".join(done.stdout.partition("Users")[0].split())
+    assert re.search(r"While the jobs ran, other programs took \d+\.\d of the \d+ CPUs", said)
+    record = (folder.path / "run.json").read_text()
+    assert "every grant is enforced, but other programs took" in record
 
 
 def two_own_cores() -> dict[str, object]:

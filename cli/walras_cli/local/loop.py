@@ -21,6 +21,7 @@ from walras_agent.topology import Topology
 from walras_api.job_inputs import has_own_cpus
 from walras_cli.documents import InputError
 from walras_cli.local.documents import NODE, load
+from walras_cli.local.others import Others
 from walras_cli.local.outlook import outlook
 from walras_cli.local.profiling import BackgroundProfiling
 from walras_cli.local.state import FractionSource, JobState, Phase, RunTotals
@@ -67,6 +68,7 @@ class Loop:
         keep_going: Whether the other jobs continue when one fails.
         jobs: States of all jobs by key, those that have ended included.
         totals: Sums of what users got.
+        others: What other programs take of the CPUs for sale; None before the run begins.
     """
 
     market: LocalMarket
@@ -77,6 +79,7 @@ class Loop:
     keep_going: bool = False
     jobs: dict[str, JobState] = field(default_factory=dict)
     totals: RunTotals = field(default_factory=RunTotals)
+    others: Others | None = None
     _plan: Plan | None = None
     _began: float = field(default_factory=time.monotonic)
     _began_at: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -94,11 +97,13 @@ class Loop:
             JobFailedError: one failed, and the others were not to go on.
         """
         self._began, self._began_at = time.monotonic(), datetime.now(UTC)
+        self.others = Others.from_now(self.sold.topology.cpuset, self._own_seconds())
         try:
             self._decide("all jobs start")
             while any(state.takes_part for state in self.jobs.values()):
                 self._step()
                 time.sleep(TICK_SECONDS)
+            self._count_others()
         finally:
             for state in self.jobs.values():
                 self._close(state)
@@ -327,6 +332,7 @@ class Loop:
             state.cpu_seconds = place.cpu_seconds()
             if place.name in pods:
                 self._take(key, state, place, pods[place.name])
+        self._count_others()
 
     def _take(self, key: str, state: JobState, place: Place, pod: PodStatus) -> None:
         """Take note of how a job is held, and start it if it waits for just that."""
@@ -398,6 +404,19 @@ class Loop:
                 user = state.job.spec.entitlement
                 held[user] = held.get(user, 0.0) + state.held
         self.totals.pass_time(self._plan if held else None, held, passed)
+
+    def _count_others(self) -> None:
+        """Count what other programs took so far, and say so once if it is much."""
+        if self.others and (told := self.others.count(self.now, self._own_seconds())):
+            self.view.event(self.now, told)
+
+    def _own_seconds(self) -> float:
+        """Return the CPU seconds of jobs and of their measurements."""
+        states = self.jobs.values()
+        runs = [run for state in states if state.measured for run in state.measured.measurements]
+        return sum(state.cpu_seconds for state in states) + sum(
+            run.cpu_seconds or 0.0 for run in runs
+        )
 
     def _close(self, state: JobState) -> None:
         if state.place is not None:

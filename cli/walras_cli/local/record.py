@@ -273,7 +273,9 @@ def _ready(loop: Loop, states: Mapping[tuple[str, str], JobState], now: str) -> 
     elif loop.market.rules.mode == "observe":
         state = {"status": "True", "reason": "Observed", "message": "nothing is enforced"}
     else:
-        state = {"status": "True", "reason": "Enforced", "message": "every grant is enforced"}
+        others = loop.others.sentence if loop.others else ""
+        message = "every grant is enforced" + (f", but {others}" if others else "")
+        state = {"status": "True", "reason": "Enforced", "message": message}
     return {"type": "Ready", "lastTransitionTime": now, **state}
 
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from walras_cli.local.state import UserState
 
 
+NOT_THE_MARKET = "measured speedups and times are below what the jobs' cores would give alone"
+"""What it means for a report that other programs took CPUs."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobResult:
     """The result of one job.
@@ -106,6 +110,8 @@ class RunResult:
 
     Attributes:
         not_held: Sentences on what jobs could not be held to.
+        others: CPUs that other programs took while jobs ran, on average.
+        disturbance: The sentence about these; empty if they took next to nothing.
     """
 
     cores: int
@@ -120,6 +126,8 @@ class RunResult:
     decisions: tuple[tuple[float, str, Plan], ...]
     findings: Mapping[str, Sequence[Finding]]
     not_held: tuple[str, ...] = ()
+    others: float = 0.0
+    disturbance: str = ""
 
 
 def result_of(
@@ -179,6 +187,8 @@ def result_of(
         decisions=tuple(loop.totals.decisions),
         findings={key: state.findings for key, state in loop.jobs.items()},
         not_held=_not_held(loop),
+        others=loop.others.taken if loop.others else 0.0,
+        disturbance=loop.others.sentence if loop.others else "",
     )
 
 
@@ -233,6 +243,7 @@ def document(result: RunResult) -> dict[str, Any]:
             "unit": result.unit,
             "cpus": result.cpus,
             "placement": result.placement,
+            "others": number(result.others),
         },
         "mode": result.mode,
         "mechanism": result.mechanism,
@@ -274,6 +285,8 @@ def render(result: RunResult) -> RenderableType:
         f"{result.cores} {unit} (CPUs {result.cpus}) divided by {result.mechanism}, "
         f"jobs pinned by {result.placement}.\n"
     )
+    if result.disturbance:
+        head.append(f"While the jobs ran, {result.disturbance}: {NOT_THE_MARKET}.\n", "yellow")
     why = Table("job", "why it got its first grant", **RULED_STYLE)
     for job in result.jobs:
         why.add_row(job.title, job.reason)
