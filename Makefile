@@ -17,7 +17,7 @@ ON_ALL_CPUS := --numprocesses=auto --dist=loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run crds openapi page chart images release unit test coverage verify check bench reproduce clean
+.PHONY: help setup commands run crds openapi page chart images release unit test coverage verify check bench reproduce clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -39,6 +39,8 @@ $(READY): pyproject.toml $(KERNELS) | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@$(SAY_IF_UNCOMPILED)
 	@touch $(USABLE) $@
+
+commands: $(USABLE) ## Install the commands of Walras into .venv/bin (half a minute)
 
 run: $(USABLE) ## Profile, clear and pin three users' real programs on this machine (under two minutes)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/walras local run --record build/local-run.json examples/one-machine/market.yaml

@@ -79,6 +79,8 @@ def make_wheels(python: str) -> None:
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     run(*pip, "wheel", "--no-deps", "--wheel-dir", str(WHEELS), str(ROOT))
     (walras,) = WHEELS.glob("walras-*.whl")
+    if walras.name.endswith("-none-any.whl"):
+        sys.exit("the kernels cannot be compiled; on Debian, install gcc and python3-dev")
     download = (*pip, "download", "--only-binary=:all:", "--python-version", python, "--dest")
     for target in TARGETS:
         if python == LOCKED:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -26,6 +28,14 @@ EXTRAS = {
 
 PLUGINS = "walras.commands"
 """Group of the entry points by which other packages add commands to ``walras``."""
+
+SLOW = 2.0
+"""CPU seconds after which it is worth saying that the kernels are not compiled."""
+
+UNCOMPILED = (
+    "note: prices were computed by plain Python, hundreds of times slower than compiled: install "
+    "gcc and python3-dev (Debian's names), then Walras again"
+)
 
 
 class LazyGroup(click.Group):
@@ -70,14 +80,19 @@ class LazyGroup(click.Group):
             raise click.UsageError(text, ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; if its libraries are not installed, say what installs them."""
+        """Run the command; say what its libraries install, or a compiler, if it lacks these."""
+        began = time.process_time()
         try:
-            return super().invoke(ctx)
+            done = super().invoke(ctx)
         except ModuleNotFoundError as error:
             command = str(ctx.invoked_subcommand)
             if command not in EXTRAS:
                 raise
             raise Failure(missing_library(f"walras {command}", EXTRAS[command], error)) from error
+        kernels = sys.modules.get("walras.numerics.kernel")
+        if kernels is not None and kernels.COMPILED is None and time.process_time() - began > SLOW:
+            click.echo(UNCOMPILED, err=True)
+        return done
 
 
 @click.group(name="walras", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -69,9 +69,9 @@ def test_a_profile_whose_plot_cannot_be_drawn_runs_nothing(tmp_path: Path) -> No
     assert not ran.exists()
 
 
-def test_a_plain_install_of_the_wheel_has_click_and_pydantic() -> None:
+def test_a_plain_install_of_the_wheel_has_click_and_numpy() -> None:
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    assert {each.partition(">")[0] for each in needed} == {"click", "pydantic"}
+    assert {each.partition(">")[0] for each in needed} == {"click", "numpy"}
 
 
 def test_a_plain_install_of_the_wheel_names_the_extras() -> None:
@@ -110,17 +110,31 @@ def test_commands_on_a_cluster_need_the_extra_cli_alone(command: str) -> None:
     assert "the kubeconfig does not exist" in done.stderr
 
 
-def test_the_ten_lines_of_the_page_need_the_extra_market_alone() -> None:
+def test_the_ten_lines_of_the_page_import_nothing_but_numpy() -> None:
     page = (ROOT / "README.md").read_text()
     code = "\n".join(re.findall(r"^(?:>>>|\.\.\.) ?(.*)$", page, re.MULTILINE))
     assert "find_equilibrium" in code
-    others = tuple(each for each in EVERY_EXTRA if each != "numpy")
+    others = ("click", "pydantic", *(each for each in EVERY_EXTRA if each != "numpy"))
     hidden = f"import sys\nsys.modules.update(dict.fromkeys({others}))"
     lines = f"{hidden}\n{code}\nassert result.converged\n"
     done = subprocess.run(
         [sys.executable, "-c", lines], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0, True), (600, False)])
+def test_what_takes_long_for_want_of_compiled_kernels_says_so(seconds: int, told: bool) -> None:
+    lines = (
+        "import sys; sys.modules['walras._kernels'] = None\n"
+        f"from walras_cli import main; main.SLOW = {seconds}\n"
+        "main.main(['what-if', '-f', 'examples/what-if/cluster.yaml'])"
+    )
+    command = [sys.executable, "-c", lines]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0
+    assert ("gcc and python3-dev" in done.stderr) == told
+    assert done.stderr.count("\n") == told
 
 
 def completing(**variables: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from walras_cli.what_if.first_look.outlook import outlook_of
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from walras_cli.what_if.first_look.outlook import Outlook
     from walras_view.facts import Use
     from walras_view.first_look import Shares
+
+INSTALL = (
+    "make images    # in Walras's repository; docs/quickstart.md goes on, and only observes first"
+)
+"""The first command of an installation, which has to make the images: none are public."""
 
 
 def first_look(
@@ -61,7 +67,9 @@ def first_look(
     population = population_of(documents.objects, documents.written, rules, use)
     outlook = outlook_of(population)
     options = {"--users-by": users_by, "--prometheus": prometheus}
-    again = _again(files) + "".join(f" {name} {value}" for name, value in options.items() if value)
+    again = _again(files) + "".join(
+        f" {name} {quote(each)}" for name, each in options.items() if each
+    )
     return FirstLook(
         users_by=rules.users_by,
         shares=rules.shares,
@@ -80,7 +88,7 @@ def first_look(
 
 def _again(files: Sequence[str]) -> str:
     """Return the command line that looks again."""
-    command = " ".join(["walras what-if", *(f"-f {each}" for each in files)])
+    command = " ".join(["walras what-if", *(f"-f {quote(each)}" for each in files)])
     return f"kubectl get nodes,pods,ns -A -o yaml | {command}" if "-" in files else command
 
 
@@ -93,4 +101,4 @@ def _next(again: str, outlook: Outlook, shares: Shares) -> Iterator[str]:
         yield f"{again} --speedups FILE    # lines such as {job.namespace}/{job.name}: 0.93"
     else:
         yield f"{again} -o json    # all users and jobs"
-    yield "helm install walras helm/walras -n walras-system --create-namespace    # only observes"
+    yield INSTALL

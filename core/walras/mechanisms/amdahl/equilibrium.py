@@ -19,6 +19,7 @@ from walras.mechanisms.amdahl.market import (
     check_bounds,
     check_room,
 )
+from walras.mechanisms.amdahl.metrics import bare_entitlement, user_progress
 from walras.numerics.checks import check_kind, check_positive, check_whole
 
 if TYPE_CHECKING:
@@ -87,6 +88,13 @@ class Equilibrium:
     def unspent(self) -> Floats:
         """Money left to users whose jobs all have their maximum, shape (n,); else rounding."""
         return self.market.budgets - self.market.sum_by_user(self.bids)
+
+    @cached_property
+    def gains(self) -> Floats:
+        """Each user's utility over that of its bare entitlement, less 1, shape (n,); 0 if idle."""
+        alone = user_progress(self.market, bare_entitlement(self.market))
+        together = user_progress(self.market, self.cores)
+        return np.divide(together, alone, out=np.ones(len(alone)), where=alone > 0) - 1
 
 
 def find_equilibrium(
