@@ -75,6 +75,10 @@ class ObjectMeta(ApiObject):
     owner_references: Annotated[tuple[OwnerReference, ...], BeforeValidator(bounded)] = ()
 
 
+class _NodeMeta(ObjectMeta):
+    deletion_timestamp: Annotated[str, BeforeValidator(_text)] = ""
+
+
 class NodeCondition(ApiObject):
     """A condition of a node."""
 
@@ -105,7 +109,7 @@ class NodeObject(ApiObject):
     """A node of the cluster."""
 
     kind: Literal["Node"]
-    metadata: ObjectMeta
+    metadata: _NodeMeta
     spec: _NodeSpec = _NodeSpec()
     status: _NodeStatus = _NodeStatus()
 

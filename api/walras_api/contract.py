@@ -83,6 +83,9 @@ JOB_SETTINGS: Final = tuple(
 )
 """Annotations of a labelled workload or its pods: fields of the MarketJob that is made for it."""
 
+MODE_LABEL: Final = f"{GROUP}/mode"
+"""Label of a node: with the value ``off``, it takes no part in the market."""
+
 SOCKETS_LABEL: Final = f"{GROUP}/sockets"
 """Label of a node: its number of sockets, used instead of the number that its agent reports."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from walras_api.supply import takes_pods
 from walras_api.waiting import EligibleNodes, room_of
 
 if TYPE_CHECKING:
@@ -28,12 +29,12 @@ def with_placings(
     Args:
         pods: Pods of the cluster.
         owners: MarketJob of each selected pod, with its status, by the pod's position.
-        nodes: Nodes of the cluster.
+        nodes: Nodes of the cluster, of which some take no more pods.
         supplies: Nodes that take part in the market.
         jobs: Jobs that take part in the market, one for each pod.
     """
     names = {each.name for each in supplies}
-    open_ = [node for node in nodes if node.metadata.name in names]
+    open_ = [node for node in nodes if node.metadata.name in names and takes_pods(node)]
     room, eligible = room_of(open_, pods), EligibleNodes(open_)
     mine = {
         (pods[number].metadata.namespace, pods[number].metadata.name): (pods[number], owner)
@@ -53,7 +54,7 @@ def with_placings(
         return replace(job, placement=placement)
 
     return (
-        [replace(each, room=room[each.name]) for each in supplies],
+        [replace(each, room=room.get(each.name, {})) for each in supplies],
         tuple(job if job.node else placed(job) for job in jobs),
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.market.snapshot import DEFAULT_POOL
 from walras.market.snapshot import Node as Supply
-from walras_api.contract import SOCKETS_LABEL
+from walras_api.contract import MODE_LABEL, SOCKETS_LABEL
 from walras_api.node_allocation_status import MOST_CPUS
 
 if TYPE_CHECKING:
@@ -81,9 +81,24 @@ def taken_by(pods: Iterable[Pod]) -> Taken:
 
 def why_closed(node: NodeObject) -> str | None:
     """Return why a node sells nothing to anybody; None if it is open."""
-    if node.spec.unschedulable:
-        return "is cordoned"
+    if is_off(node):
+        return f"has the label {MODE_LABEL}=off"
     return None if node.ready else "is not ready"
+
+
+def is_off(node: NodeObject) -> bool:
+    """Return whether a label takes a node out of the market."""
+    return node.metadata.labels.get(MODE_LABEL) == "off"
+
+
+def takes_pods(node: NodeObject) -> bool:
+    """Return whether waiting pods may be placed on an open node.
+
+    A cordon, and a deletion that waits for finalizers, say that no pod is to come. Those that run
+    go on, often for days, and the node sells its cores to them. Autoscalers that drain a node taint
+    it, too, and which pods stand a taint is judged for each pod.
+    """
+    return not (node.spec.unschedulable or node.metadata.deletion_timestamp)
 
 
 def pool_of(node: NodeObject, labels: Sequence[str]) -> str:

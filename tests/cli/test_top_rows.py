@@ -209,7 +209,9 @@ def test_a_status_that_is_older_than_the_spec_is_no_verdict() -> None:
 
 def states_of_nodes() -> dict[str, tuple[World, dict[str, Any]]]:
     there = tree()
-    shut = decided(market(), node("n1", unschedulable=True))
+    off = node("n1")
+    off["metadata"]["labels"] = {"walras.dev/mode": "off"}
+    shut = decided(market(), off)
     behind = enforced(there)
     (known,) = behind.allocations.values()
     ready = {

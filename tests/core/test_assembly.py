@@ -376,9 +376,9 @@ def test_requests_count_as_the_scheduler_counts_them() -> None:
     assert pod("p", spec=spec).request("cpu") == Decimal(2)
 
 
-def test_cordoned_and_unready_nodes_sell_nothing_and_their_pods_are_noted() -> None:
+def test_unready_nodes_and_those_that_are_off_sell_nothing_and_their_pods_are_noted() -> None:
     snapshot, notes, *_ = made(
-        node("cordoned", spec={"unschedulable": True}),
+        node("off", labels={"walras.dev/mode": "off"}),
         node("away", ready="Unknown"),
         node("well"),
         job(parallelFraction="0.9"),
@@ -388,7 +388,7 @@ def test_cordoned_and_unready_nodes_sell_nothing_and_their_pods_are_noted() -> N
     assert [each.name for each in snapshot.nodes] == ["well"]
     assert [each.pod for each in snapshot.jobs] == ["q"]
     assert notes == (
-        "Node cordoned: is cordoned; it sells nothing",
+        "Node off: has the label walras.dev/mode=off; it sells nothing",
         "Node away: is not ready; it sells nothing",
         "Pod lab/p: runs on away, which sells nothing",
     )

@@ -90,11 +90,13 @@ def test_a_deleted_job_has_its_pod_as_it_was(unharmed: Installed) -> None:
     assert settles(unharmed, first="train"), tell(unharmed)
 
 
-def test_a_cordoned_node_sells_nothing_until_it_is_open_again(unharmed: Installed) -> None:
-    kubectl("cordon", unharmed.node.name)
+def test_a_node_that_is_off_is_restored_until_it_is_in_the_market_again(
+    unharmed: Installed,
+) -> None:
+    kubectl("label", "node", unharmed.node.name, "walras.dev/mode=off")
     put_back = lambda: unharmed.settings() == unharmed.before  # noqa: E731
     assert eventually(put_back, 60, pause=0.2), (unharmed.settings(), unharmed.before)
-    kubectl("uncordon", unharmed.node.name)
+    kubectl("label", "node", unharmed.node.name, "walras.dev/mode-")
     assert settles(unharmed, first="train"), tell(unharmed)
 
 

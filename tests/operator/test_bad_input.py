@@ -49,6 +49,10 @@ def bad(name: str = "bad", **spec: Any) -> Document:
     return job(name, **spec)
 
 
+def labelled(document: Document, labels: dict[str, str]) -> Document:
+    return {**document, "metadata": {**document["metadata"], "labels": labels}}
+
+
 BAD = ("MarketJob", "bad", "lab")
 TRAIN = ("MarketJob", "train", "lab")
 
@@ -204,9 +208,9 @@ CASES = [
         {BAD: ("Waiting", "runs on gone, which is not there any more; waits")},
     ),
     Case(
-        "a pod on a cordoned node",
-        (bad(), node("n2", unschedulable=True), pod("bad-0", "bad", place="n2")),
-        {BAD: ("Waiting", "runs on n2, which is cordoned; waits until it sells cores")},
+        "a pod on a node that a label takes out of the market",
+        (bad(), labelled(node("n2"), {"walras.dev/mode": "off"}), pod("bad-0", "bad", place="n2")),
+        {BAD: ("Waiting", "runs on n2, which has the label walras.dev/mode=off; waits until it")},
     ),
     Case(
         "a pod on a node that is not ready",

@@ -129,12 +129,13 @@ def test_a_deleted_job_loses_its_cores(scene: Scene) -> None:
 
 
 def test_nodes_that_are_lost_sell_nothing(scene: Scene) -> None:
-    """One is cordoned, one is not ready any more, and of one the agent's Lease runs out."""
-    cordoned, unready, silent = "node-10", "node-20", "node-30"
-    scene.cluster.change(NODES.path(name=cordoned), {"spec": {"unschedulable": True}})
+    """One is labelled off, one is not ready any more, and of one the agent's Lease runs out."""
+    off, unready, silent = "node-10", "node-20", "node-30"
+    labels = {"walras.dev/mode": "off"}
+    scene.cluster.change(NODES.path(name=off), {"metadata": {"labels": labels}})
     scene.lose(unready)
     scene.silence(silent)
-    lost = (cordoned, unready, silent)
+    lost = (off, unready, silent)
     scene.arrives(lambda: not any(scene.granted(node) for node in lost))
 
 

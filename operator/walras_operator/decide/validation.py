@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from walras_api.assembly import Assembled, Objects, assemble
 from walras_api.contract import agent_lease
 from walras_api.job_inputs import Name, Speedup, profile_of, speedup_of
-from walras_api.supply import reported_processors, why_closed
+from walras_api.supply import is_off, reported_processors, why_closed
 from walras_operator.decide.conditions import MAX_LISTED, Problem, listed
 from walras_operator.decide.credits.quanta import is_over
 from walras_operator.decide.world import Reference
@@ -96,7 +96,7 @@ def frozen_nodes(world: World, rules: MarketSpec) -> dict[str, str]:
     for node in world.objects.nodes:
         name = node.metadata.name
         allocation = world.allocations.get(name)
-        if node.spec.unschedulable or allocation is None or allocation.spec.mode != rules.mode:
+        if is_off(node) or allocation is None or allocation.spec.mode != rules.mode:
             continue
         if name in world.silent_agents:
             why[name] = f"its agent has stopped renewing its Lease {agent_lease(name)}"

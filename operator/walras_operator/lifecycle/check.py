@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from walras_api.contract import AGENT_LEASES
+from walras_api.contract import AGENT_LEASES, MODE_LABEL
 from walras_operator.decide.conditions import conditions_of
 from walras_operator.lifecycle.definitions import unestablished
 from walras_operator.lifecycle.requests import list_all, retry_transient
@@ -85,7 +85,7 @@ class Check:
         nodes = {
             each["metadata"]["name"]
             for each in list_all(self.api, NODES.path(), {"labelSelector": self.nodes})
-            if not each["spec"].get("unschedulable")
+            if _needs_agent(each)
         }
         missing = unestablished(self.api)
         allocations = [] if missing else list_all(self.api, OURS["NodeAllocation"].path())
@@ -114,6 +114,11 @@ class Check:
                 f"{', '.join(silent[:_NAMED])}{more}; see kubectl get pods -n {self.namespace} "
                 "-o wide -l app.kubernetes.io/component=agent"
             )
+
+
+def _needs_agent(node: Document) -> bool:
+    off = (node["metadata"].get("labels") or {}).get(MODE_LABEL) == "off"
+    return not (off or node["spec"].get("unschedulable"))
 
 
 def refusals(allocations: Iterable[Document], nodes: Collection[str]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from walras.market.snapshot import title
 from walras_api.assembly import placing_of
 from walras_api.kinds import MarketSpec
 from walras_api.selection import select
-from walras_api.supply import why_closed
+from walras_api.supply import takes_pods, why_closed
 from walras_api.waiting import (
     left_to_the_scheduler,
     may_take,
@@ -121,7 +121,7 @@ def _spread(
     """Yield bindings, each to the eligible node with the most free CPUs; note who is kept apart."""
     if not waiting:
         return
-    open_ = [node for node in world.objects.nodes if why_closed(node) is None]
+    open_ = [node for node in world.objects.nodes if why_closed(node) is None and takes_pods(node)]
     room = room_of(open_, (*world.objects.pods, *sent))
     company = _Company(world, sent)
     for pod in waiting:
