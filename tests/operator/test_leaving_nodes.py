@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from test_colocating import of, waits
+
 from whole_decisions import decide
 from worlds import (
     condition,

@@ -179,8 +179,8 @@ def check(
 ) -> None:
     """Check that an operator leads, the definitions exist, and agents can write on their nodes.
 
-    Every selected node that is neither cordoned nor off must have an agent. The command observes that Leases
-    are renewed, which takes some 15 seconds.
+    Every selected node that is neither cordoned nor off must have an agent. The command observes
+    that Leases are renewed, which takes some 15 seconds.
 
     Exit codes: 0 when nothing is missing, 1 when something is, with a line about each.
     """
