@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from test_colocating import of, waits
 
 from whole_decisions import decide
 from worlds import (
@@ -67,6 +66,15 @@ TAKES_WHAT_STANDS_TAINTS = {
 }
 """As kube-scheduler would: a pod that tolerates every taint may go there."""
 
+
+def waits(name: str, way: str, created: str, **spec: Any) -> dict[str, Any]:
+    """Return a pod that waits to be placed, by a gate or for a scheduler."""
+    found = pod(name, "train", None, creationTimestamp=created)
+    gate = {"schedulingGates": [{"name": "walras.dev/colocation"}]}
+    by = gate if way == "gate" else {"schedulerName": "walras.dev/colocation"}
+    return {**found, "spec": {**found["spec"], **by, **spec}}
+
+
 Rows = pytest.mark.parametrize("row", GOES_ON)
 TENANTS = (
     market(colocation=PAIRED),
@@ -101,8 +109,9 @@ def test_waiting_pods_are_sent_there_only_if_kubernetes_would(
     made = LONG_AGO if way == "late" else "2026-01-31T12:00:00Z"
     kind = "scheduler" if way == "late" else "gate"
     rules = market(colocation={} if way == "late" else PAIRED)
-    coming = [waits(name, "train", kind, made, tolerations=stands) for name in ("x", "y")]
-    sent = of(decide(world(rules, *TENANTS[1:-2], {**node(), **GOES_ON[row]}, *coming)))
+    coming = [waits(name, kind, made, tolerations=stands) for name in ("x", "y")]
+    decision = decide(world(rules, *TENANTS[1:-2], {**node(), **GOES_ON[row]}, *coming))
+    sent = {each.pod.name: each.node for each in decision.placements if each.node}
     accepts = row in TAKES_PODS or (bool(stands) and row in TAKES_WHAT_STANDS_TAINTS)
     assert sent == ({"x": "n1", "y": "n1"} if accepts else {})
 
