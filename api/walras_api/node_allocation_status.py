@@ -40,6 +40,27 @@ class NodeAllocationCondition(Condition):
     observed_generation: Epoch | None = None
 
 
+class PodDemand(Status):
+    """How many CPUs a pod can use at once, as far as its node's agent has seen.
+
+    Attributes:
+        at_once: CPUs that it used at once in the last hour, at most, or would have used if nobody
+            else had.
+        wanted: CPUs that it may want, since it waits all the time; absent if it is not known to
+            want more than it has used.
+        threads: Largest number of its threads in that time; absent if unknown.
+        seconds: How long it was seen while nothing held it back: 20, 60, 240, 900, 3600, 14400 or
+            86400 seconds, or more.
+        held_back_seconds: How long it was seen while it waited for CPUs, in the same steps.
+    """
+
+    at_once: Decimals
+    wanted: Decimals | None = None
+    threads: Ordinal | None = None
+    seconds: Ordinal = 0
+    held_back_seconds: Ordinal = 0
+
+
 class GrantStatus(Status):
     """The state of one pod's grant on the node.
 
@@ -57,6 +78,7 @@ class GrantStatus(Status):
             fifth.
         used_cpus: CPUs that the pod used on average in the last minutes, by the kernel's count,
             such as 1.52; it is updated at most once a minute, when it changes by a twentieth.
+        demand: CPUs that the pod can use at once; absent until it has been seen.
         state: State of the grant: Enforced, Pending (being applied), Failed (the kernel refused a
             write) or Absent (the pod has no container on the node).
         reason: Why the grant is not enforced.
@@ -70,6 +92,7 @@ class GrantStatus(Status):
     memory: Amount | None = None
     memory_demand: Amount | None = None
     used_cpus: Decimals | None = None
+    demand: PodDemand | None = None
     state: Literal["Enforced", "Pending", "Failed", "Absent"]
     reason: str = ""
 

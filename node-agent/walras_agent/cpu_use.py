@@ -63,10 +63,12 @@ class CpuUseReader:
     Attributes:
         cgroups: Cgroups of this node.
         clock: Function that returns the monotonic time in seconds.
+        asleep: Part of a CPU, used at most by a pod that is taken to sleep: nothing else is read.
     """
 
     cgroups: Cgroups
     clock: Callable[[], float] = time.monotonic
+    asleep: float = 0.0
     _last: dict[str, _Seen] = field(default_factory=dict)
 
     @property
@@ -94,6 +96,8 @@ class CpuUseReader:
         return _Spent(self.clock(), used)
 
     def _look(self, pod: ObservedPod, spent: _Spent, last: _Seen | None) -> _Seen:
+        if last is not None and spent.used - last.used < self.asleep * (spent.at - last.at):
+            return _Seen(*spent, last.pressure, {}, None)
         pressure = self._pressure(pod.group)
         if pressure is not None:
             return _Seen(*spent, pressure, {}, self._count(pod))

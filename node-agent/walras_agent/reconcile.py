@@ -8,11 +8,13 @@ older than the last one is ignored, since it comes from a leader that has been r
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
 from walras_agent.backoff import Backoff
+from walras_agent.cpu_use import CpuUseReader
 from walras_agent.dry_run import DryRunCgroups
 from walras_agent.enforce import enable_cpuset
 from walras_agent.journal import Journal
@@ -26,10 +28,12 @@ from walras_agent.round_log import GroupFailure
 from walras_agent.shown_use import ShownUse
 from walras_agent.status import NodeStatus, pod_status
 from walras_agent.tree import CgroupError
+from walras_agent.watched_demand import ASLEEP, DemandWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from walras_agent.cpu_demand import CpuDemand
     from walras_agent.cpuset import CpuSet
     from walras_agent.enforce import CpuEnforcer, CpuRound
     from walras_agent.node_plan import NodePlan
@@ -53,6 +57,7 @@ class Reconciler:
         topology: Function that reads the CPUs that are online now.
         write_conflict: Function that returns why the agent must not write on this node; empty if
             it may.
+        dry: Whether no time passes between steps, so that nothing can be told of use.
     """
 
     enforcer: CpuEnforcer
@@ -60,9 +65,11 @@ class Reconciler:
     numa: NumaEnforcer
     topology: Callable[[], Topology]
     write_conflict: Callable[[], str]
+    dry: bool = False
     _plan: NodePlan | None = None
     _looked: float = -inf
     _use: ShownUse = field(init=False)
+    _demand: DemandWatch = field(init=False)
     _expected: Mapping[str, CpuSet] = field(default_factory=dict)
     _refused: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=300.0))
     _busy: Backoff = field(default_factory=lambda: Backoff(first=0.1, longest=30.0))
@@ -70,6 +77,8 @@ class Reconciler:
 
     def __post_init__(self) -> None:
         self._use = ShownUse(self.enforcer.cgroups)
+        enforcer = self.enforcer
+        self._demand = DemandWatch(CpuUseReader(enforcer.cgroups, enforcer.clock, asleep=ASLEEP))
 
     def offer(self, plan: NodePlan, *, reset_epoch: bool = False) -> bool:
         """Use a plan from now on; return False for one that is older than the last, and ignore it.
@@ -143,6 +152,18 @@ class Reconciler:
         """Time in seconds after which `correct` is due."""
         return self.enforcer.pause
 
+    @property
+    def glance_due(self) -> float:
+        """When to glance at what pods use, in monotonic seconds; infinity if never."""
+        return self._demand.due
+
+    @contextmanager
+    def glance(self) -> Iterator[None]:
+        """Compare what pods have used before and after a moment of `watched_demand.GLANCE`."""
+        self._demand.begin_glance()
+        yield
+        self._demand.end_glance()
+
     def correct(self, now: float) -> tuple[FileWrite, ...]:
         """Correct the weights of all pods, without looking at anything else.
 
@@ -202,12 +223,21 @@ class Reconciler:
         limits_held = self.memory.step(done.pods, memory, now)
         repaired = self._note(done, waiting, now)
         pods = {pod.uid: pod for pod in done.pods}
-        used = self._used(plan, done, now)
+        used, could_use = self._used(plan, done, now)
         return NodeStatus(
             plan.epoch,
             plan.mode,
             pods=tuple(
-                pod_status(grant, pods.get(grant.pod), done, limits_held, numa.pods, topology, used)
+                pod_status(
+                    grant,
+                    pods.get(grant.pod),
+                    done,
+                    limits_held,
+                    numa.pods,
+                    topology,
+                    used,
+                    could_use,
+                )
                 for grant in plan.grants
             ),
             shared=done.node_cpus.shared,
@@ -230,16 +260,27 @@ class Reconciler:
         granted = [each.pod for each in plan.grants if each.memory is not None]
         demands = self.memory.measure(back.pods, granted, now)
         seen = self.preview(plan, now)
-        used = self._used(plan, back, now)
+        used, could_use = self._used(plan, back, now)
         pods = tuple(
-            replace(each, demand=demands.get(each.pod), used=used.get(each.pod))
+            replace(
+                each,
+                demand=demands.get(each.pod),
+                used=used.get(each.pod),
+                could_use=could_use.get(each.pod),
+            )
             for each in seen.pods
         )
         return replace(seen, pods=pods, failures=(*back.failures, *refused))
 
-    def _used(self, plan: NodePlan, done: CpuRound, now: float) -> Mapping[str, float]:
+    def _used(
+        self, plan: NodePlan, done: CpuRound, now: float
+    ) -> tuple[Mapping[str, float], Mapping[str, CpuDemand]]:
+        """Return what pods with a grant use, and what they could, by UID."""
+        if self.dry:
+            return {}, {}
         granted = {grant.pod for grant in plan.grants}
-        return self._use.look((pod for pod in done.pods if pod.uid in granted), now)
+        pods = [pod for pod in done.pods if pod.uid in granted]
+        return self._use.look(pods, now), self._demand.look(pods)
 
     def preview(self, plan: NodePlan, now: float) -> NodeStatus:
         """Return the status after the first two steps of a plan, in a dry run.
@@ -256,12 +297,11 @@ class Reconciler:
         enforcer = self.enforcer.with_cgroups(dry_cgroups, journal)
         memory = MemoryEnforcer(dry_cgroups, journal, self.memory.pace)
         numa = NumaEnforcer(dry_cgroups, journal, self.numa.root)
-        dry_run = Reconciler(enforcer, memory, numa, self.topology, self.write_conflict)
+        dry_run = Reconciler(enforcer, memory, numa, self.topology, self.write_conflict, dry=True)
         dry_run.offer(replace(plan, mode="enforce"))
         dry_run.step(now)
         status = dry_run.step(now + (self.memory.pace or ReclaimPace()).pause)
-        pods = tuple(replace(each, used=None) for each in status.pods)  # no time has passed
-        return replace(status, mode="observe", pods=pods, writes=tuple(dry_cgroups.writes))
+        return replace(status, mode="observe", writes=tuple(dry_cgroups.writes))
 
     def _note(self, done: CpuRound, waiting: frozenset[str], now: float) -> tuple[str, ...]:
         """Remember the CPUs that are enforced now, and return the groups that others changed."""

@@ -11,6 +11,7 @@ from walras_agent.memory.stats import UNLIMITED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from walras_agent.cpu_demand import CpuDemand
     from walras_agent.enforce import CpuRound
     from walras_agent.memory.enforce import MemoryRound as MemoryStep
     from walras_agent.memory.numa import NumaBinding
@@ -42,6 +43,7 @@ class PodStatus:
         sockets: Sockets that the pod's CPUs are on; None while it has no container on this node.
         millicores: Thousandths of a core that the grant gives, as `EnforcedGrant.millicores`.
         used: CPUs that the pod used on average of late (`shown_use`); None if unknown.
+        could_use: On how many CPUs it can run at once (`watched_demand`); None if unknown.
     """
 
     pod: str
@@ -57,6 +59,7 @@ class PodStatus:
     sockets: tuple[int, ...] | None = None
     millicores: int = 0
     used: float | None = None
+    could_use: CpuDemand | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ def pod_status(
     bindings: Mapping[str, NumaBinding],
     topology: Topology,
     used: Mapping[str, float],
+    could_use: Mapping[str, CpuDemand],
 ) -> PodStatus:
     """Return the status of one grant.
 
@@ -113,6 +117,7 @@ def pod_status(
         bindings: NUMA bindings of pods, by UID.
         topology: CPUs of the node.
         used: CPUs that pods used of late, by UID.
+        could_use: On how many CPUs pods can run at once, by UID.
     """
     if pod is None or not pod.containers:
         return PodStatus(
@@ -139,6 +144,7 @@ def pod_status(
         sockets=topology.sockets_of(pod_cpus.cpus),
         millicores=grant.millicores,
         used=used.get(grant.pod),
+        could_use=could_use.get(grant.pod),
     )
     groups = {*pod.groups, pod.parent}  # its weight decides how much of the shared CPUs the pod has
     failures = [each for each in done.failures if each.group in groups]

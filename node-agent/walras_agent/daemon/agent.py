@@ -12,6 +12,7 @@ import signal
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,6 +29,7 @@ from walras_agent.daemon.state import StateError
 from walras_agent.journal import JournalError
 from walras_agent.node_plan import NodePlan
 from walras_agent.status import NodeStatus
+from walras_agent.watched_demand import GLANCE
 from walras_service.signals import handling
 
 if TYPE_CHECKING:
@@ -117,24 +119,39 @@ class Agent:
     def _wait(self, seconds: float) -> bool:
         """Wait until the next pass is due, and return whether something may have changed.
 
-        Meanwhile, correct the weights of pods that compete.
+        Meanwhile, correct the weights of pods that compete, and glance at what pods use.
         """
-        end = time.monotonic() + seconds
         reconciler = self.node.reconciler
-        while reconciler.competing and not self._stopping:
-            due = min(end, time.monotonic() + reconciler.pause)
+        now = time.monotonic()
+        end, corrected = now + seconds, now
+        while not self._stopping:
+            correction = corrected + reconciler.pause if reconciler.competing else inf
+            glance = inf if self.waiter.polls else reconciler.glance_due
+            due = min(end, correction, glance)
             if self.waiter.wait(due - time.monotonic()):
                 return True
             if due == end:
                 return False
-            # What fails is found in the next pass.
-            with suppress(JournalError):
-                tree = self.node.tree
-                self.waiter.forget(
-                    Path(tree.folder(setting.controller, setting.group), setting.file)
-                    for setting, _ in reconciler.correct(time.monotonic())
-                )
-        return self.waiter.wait(end - time.monotonic())
+            if due == correction:
+                corrected = time.monotonic()
+                self._correct()
+            elif self._glance():
+                return True
+        return False
+
+    def _correct(self) -> None:
+        # What fails is found in the next pass.
+        with suppress(JournalError):
+            tree = self.node.tree
+            self.waiter.forget(
+                Path(tree.folder(setting.controller, setting.group), setting.file)
+                for setting, _ in self.node.reconciler.correct(time.monotonic())
+            )
+
+    def _glance(self) -> bool:
+        """Glance at what pods use, and return whether something may have changed meanwhile."""
+        with self.node.reconciler.glance():
+            return self.waiter.wait(GLANCE)
 
     def stop(self) -> None:
         """End `run` after the present pass; for signal handlers and other threads."""

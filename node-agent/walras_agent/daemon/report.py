@@ -17,6 +17,7 @@ from walras_api.node_allocation_status import (
     NodeKernel,
     NodeTopology,
     PlannedWrite,
+    PodDemand,
     ProfilingStatus,
     ProgressSample,
 )
@@ -25,6 +26,7 @@ from walras_api.status import decimals
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from walras_agent.cpu_demand import CpuDemand
     from walras_agent.kernel import Kernel
     from walras_agent.profiling.request import MeasurementReport
     from walras_agent.profiling.watched_counters import CounterValue
@@ -142,8 +144,19 @@ def _holding(pod: PodStatus) -> GrantStatus:
         memory=None if pod.memory is None else str(pod.memory),
         memory_demand=None if pod.demand is None else str(pod.demand),
         used_cpus=None if pod.used is None else decimals(pod.used),
+        demand=None if pod.could_use is None else _demand(pod.could_use),
         state=pod.state,
         reason=pod.reason,
+    )
+
+
+def _demand(seen: CpuDemand) -> PodDemand:
+    return PodDemand(
+        at_once=decimals(seen.at_once),
+        wanted=decimals(seen.wanted) if seen.wanted else None,
+        threads=seen.threads,
+        seconds=int(seen.free),
+        held_back_seconds=int(seen.held_back),
     )
 
 
