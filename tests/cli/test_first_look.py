@@ -347,6 +347,19 @@ def test_use_that_is_known_leaves_idle_time_to_others(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.system
+def test_use_that_is_known_makes_requests_that_fit_it(tmp_path: Path) -> None:
+    dump = written(
+        tmp_path / "dump.yaml", node("n1", "8"), pod("a", "idle", "4"), pod("b", "busy", "1")
+    )
+    with _Prometheus({("a", "idle"): 0.5, ("b", "busy"): 1.5}) as prometheus:
+        page = looked("-f", dump, "--prometheus", prometheus.url, "--requests")
+    requests = {each["name"]: each for each in page["requests"]}
+    assert requests["idle"]["request"] == pytest.approx(0.5, abs=0.08)
+    assert requests["busy"]["request"] == pytest.approx(1.73)
+    assert (requests["busy"]["fitNow"], requests["busy"]["fitThen"]) == (3, 3)
+
+
 class _Prometheus(Answering):
     """A Prometheus that knows the CPUs that pods use."""
 

@@ -99,6 +99,11 @@ if TYPE_CHECKING:
     metavar="URL",
     help="For a cluster without Walras: the Prometheus that has the use of its pods.",
 )
+@click.option(
+    "--requests",
+    is_flag=True,
+    help="Show what each workload should request, by what it uses and buys, as commands to paste.",
+)
 @cluster_options
 @output_option()
 def what_if(
@@ -117,6 +122,7 @@ def what_if(
     shares: Shares | None,
     speedups: Path | None,
     prometheus: str | None,
+    requests: bool,
     target: Target,
     output: Form,
 ) -> None:
@@ -146,6 +152,7 @@ def what_if(
       walras what-if --from cluster.yaml -f more-shares.yaml
       walras what-if -f cluster.yaml --sensitivity
       walras what-if -f cluster.yaml --node-pools
+      walras what-if -f cluster.yaml --requests
       walras what-if -f examples/one-machine/market.yaml --cores 16
 
     Exit codes: 0 success, 1 the cluster cannot be read, 2 invalid input.
@@ -158,12 +165,14 @@ def what_if(
     from walras_cli.what_if.changes import ChangedCluster
     from walras_cli.what_if.comparison import Comparison, MechanismOptions
     from walras_cli.what_if.plan_tables import WhatIfPage
+    from walras_cli.what_if.requests import of_comparison, of_first_look, with_prometheus
     from walras_cli.what_if.situation import WithoutMarketError
+    from walras_view.facts import NOT_ASKED
 
     if sensitivity and (len(mechanisms) > 1 or "all" in mechanisms):
         raise BadInput("--sensitivity needs one mechanism; give -m once, and not all")
     of_others = bool(mechanisms or memory or colocation or sensitivity or node_pools)
-    about_users = bool(users_by or shares or speedups or prometheus)
+    about_users = bool(users_by or shares or speedups or (prometheus and not requests))
     try:
         source = ChangedCluster.of([*files, *more], dumps, cores, target, live=live)
     except WithoutMarketError as bare:
@@ -174,7 +183,10 @@ def what_if(
 
         given = [str(each) for each in (*dumps, *files, *more)]
         look = first_look(bare.documents, given, bare.use, users_by, shares, speedups, prometheus)
-        show(FirstLookPage(look), output)
+        if requests:
+            show(of_first_look(look, bare.documents, with_prometheus(bare.use, prometheus)), output)
+        else:
+            show(FirstLookPage(look), output)
         return
     if about_users:
         raise BadInput(
@@ -189,4 +201,9 @@ def what_if(
         sensitivity,
         node_pools,
     )
-    show(WhatIfPage(Comparison.of(source, options)), output)
+    comparison = Comparison.of(source, options)
+    if requests:
+        use = with_prometheus(NOT_ASKED, prometheus)
+        show(of_comparison(comparison, source.then.objects, use), output)
+    else:
+        show(WhatIfPage(comparison), output)
