@@ -66,7 +66,7 @@ release: $(READY) ## Make wheel, images, chart, SBOMs and checksums (RELEASE_ARG
 unit: $(READY) ## Run the tests that only compute (under a minute; PYTEST_ARGS: more options)
 	@$(BIN)/python -m pytest $(ON_ALL_CPUS) -m "not (system or long or verify)" $(PYTEST_ARGS)
 
-test: $(READY) ## Run all tests that any Linux machine can run (under five minutes)
+test: $(READY) ## Run all tests that any Linux machine can run (six minutes on two quiet CPUs)
 	@$(BIN)/python -m pytest $(ON_ALL_CPUS) $(PYTEST_ARGS)
 
 coverage: $(READY) ## Run the same and list the lines and branches that no test reaches
