@@ -81,7 +81,7 @@ check: $(READY) ## Lint, types and import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-BENCHMARKS := amdahl_market amdahl_rivals karma cooper_matching cooper_prediction cooper_learning abacus price_anticipating agent new_container operator_decision listening history dashboard_what_if $(if $(KUBECONFIG),at_rest operator_change colocation_dispatch)
+BENCHMARKS := amdahl_market amdahl_rivals karma cooper_matching cooper_prediction abacus price_anticipating agent operator_decision listening dashboard_what_if $(if $(KUBECONFIG),at_rest operator_change colocation_dispatch)
 ifneq ($(and $(KUBECONFIG),$(WALRAS_KUBE)),)
 BENCHMARKS += cluster_change
 endif
