@@ -31,6 +31,7 @@ from walras_api.jobs_of_pods import jobs_of_pods
 from walras_api.kept import Kept
 from walras_api.kinds import MarketJob, MarketSpec
 from walras_api.market import CoreCreditsPolicy
+from walras_api.modes import left_out, mode_of_namespace, mode_of_node
 from walras_api.placings import with_placings
 from walras_api.selection import Selection, select
 from walras_api.supply import (
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from walras_api.cluster import Namespace, NodeObject, Pod, Workload
+    from walras_api.contract import Mode
     from walras_api.kinds import EntitlementObject, SpeedupProfile
     from walras_api.market_job import MarketJobSpec
     from walras_api.model import Metadata
@@ -84,6 +86,7 @@ class Assembled(NamedTuple):
         notes: One line for everything that takes no part or is unknown.
         selection: MarketJob of each pod, without its status.
         absent: Reason why a job's pod takes no part, by the pod's position.
+        left_out: Those of them that modes of namespaces leave out.
         refused: Reason why a job may not use its entitlement, by namespace and name.
     """
 
@@ -91,6 +94,7 @@ class Assembled(NamedTuple):
     notes: tuple[str, ...]
     selection: Selection
     absent: Mapping[int, str]
+    left_out: Mapping[int, str]
     refused: Mapping[Name, str]
 
 
@@ -99,6 +103,7 @@ def assemble(
     without: Collection[Name] = frozenset(),
     frozen: Collection[str] = frozenset(),
     kept: Kept | None = None,
+    modes: Mapping[str, Mode] | None = None,
 ) -> Assembled:
     """Assemble a snapshot of a cluster.
 
@@ -110,6 +115,7 @@ def assemble(
         without: MarketJobs that take no part; no other job owns their pods.
         frozen: Nodes that keep their division, and therefore count even if they are not ready.
         kept: Results of the last time; none if not given.
+        modes: Modes of nodes; those that they are to have if not given.
 
     Raises:
         ValueError: A profile that a job names does not exist or cannot be used.
@@ -123,7 +129,8 @@ def assemble(
     known = _Known.of(objects, bare, without, kept)
     refused = known.refused()
     outside = frozenset({*without, *refused})
-    taken = kept.of("", _taken_outside, selection, outside, objects.pods)
+    barred = _barred(objects, selection, modes, kept)
+    taken = kept.of("", _taken_outside, selection, outside, objects.pods, barred)
     nodes, units = _nodes(objects, taken, frozen, notes, kept)
     jobs, absent = kept.of(
         "",
@@ -135,6 +142,7 @@ def assemble(
         objects.demands,
         objects.rules.cores,
         kept.part("jobs of pods"),
+        barred,
     )
     if any(not job.node for job in jobs):
         now = {_key(job): job for job in objects.jobs}
@@ -149,6 +157,7 @@ def assemble(
         tuple(notes),
         selection,
         absent,
+        barred,
         refused,
     )
 
@@ -212,12 +221,32 @@ def _without_status(metadata: Metadata, spec: MarketJobSpec) -> MarketJob:
     return MarketJob.model_construct(metadata=metadata, spec=spec)
 
 
-def _taken_outside(selection: Selection, outside: Collection[Name], pods: Sequence[Pod]) -> Taken:
-    """Return the requests of the pods of no job, or of one that takes no part."""
+def _barred(
+    objects: Objects, selection: Selection, modes: Mapping[str, Mode] | None, kept: Kept
+) -> dict[int, str]:
+    """Return why modes of namespaces leave pods of jobs out, by position."""
+    rules = objects.rules
+    if modes is None:
+        modes = {node.metadata.name: mode_of_node(node, rules) for node in objects.nodes}
+    of_namespaces = {
+        each.metadata.name: mode
+        for each in objects.namespaces
+        if (mode := mode_of_namespace(each, rules)) != rules.mode
+    }
+    return kept.of("", left_out, objects.pods, selection, dict(modes), of_namespaces)
+
+
+def _taken_outside(
+    selection: Selection,
+    outside: Collection[Name],
+    pods: Sequence[Pod],
+    barred: Collection[int],
+) -> Taken:
+    """Return the requests of pods of no job, of one that takes no part, and of those barred."""
     return taken_by(
         pod
         for number, pod in enumerate(pods)
-        if number not in selection.job or _key(selection.job[number]) in outside
+        if number not in selection.job or number in barred or _key(selection.job[number]) in outside
     )
 
 

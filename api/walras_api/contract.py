@@ -83,8 +83,11 @@ JOB_SETTINGS: Final = tuple(
 )
 """Annotations of a labelled workload or its pods: fields of the MarketJob that is made for it."""
 
+Mode = Literal["off", "observe", "enforce"]
+"""What becomes of plans, the strictest first: none are made, they are observed, or enforced."""
+
 MODE_LABEL: Final = f"{GROUP}/mode"
-"""Label of a node: with the value ``off``, it takes no part in the market."""
+"""Label of a node, or of a namespace: the `Mode` that it has at most."""
 
 SOCKETS_LABEL: Final = f"{GROUP}/sockets"
 """Label of a node: its number of sockets, used instead of the number that its agent reports."""

@@ -28,6 +28,7 @@ def jobs_of_pods(
     demands: Mapping[str, int],
     rules: CoresPolicy,
     kept: Kept,
+    left_out: Mapping[int, str],
 ) -> tuple[tuple[core.Job, ...], Mapping[int, str]]:
     """Return the jobs of the market, and why pods take no part, by position.
 
@@ -39,6 +40,7 @@ def jobs_of_pods(
         demands: Bytes of memory that pods could use, as agents have reported, by UID.
         rules: Rules for cores.
         kept: Jobs of the pods of each MarketJob as they were the last time.
+        left_out: Why pods take no part though their nodes sell cores, by position.
     """
     kept.next()
     owners = {id(resource): resource for resource in selection.job.values()}
@@ -57,8 +59,8 @@ def jobs_of_pods(
         measured = [demands.get(pod.metadata.uid) for pod in mine]
         made = kept.of(owner.uid, _of_one, pattern, owners[each], mine, unit, measured, rules)
         for number, (job, why) in zip(numbers, made, strict=True):
-            if job is None:
-                absent[number] = why
+            if job is None or number in left_out:
+                absent[number] = why or left_out[number]
             else:
                 jobs[number] = job
     ordered = tuple(jobs[number] for number in selection.job if number in jobs)

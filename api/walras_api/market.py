@@ -20,7 +20,7 @@ from walras_api.fields import (
     Unique,
     UpToHalf,
 )
-from walras_api.model import Model, Resource
+from walras_api.model import LabelSelector, Model, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,8 @@ def _up_to(most: int) -> WithJsonSchema:
 
 
 Hours = Annotated[NotNegativeInt, Field(le=24), _up_to(24)]
+
+_NODES = r"^([1-9][0-9]{0,8}|([1-9][0-9]?|100)%)$"
 
 MOST_HALF_LIFE = 8760
 """Hours of the longest half-life of credits, a year."""
@@ -286,12 +288,32 @@ class NodePoolsPolicy(Model):
         return self.labels or POOL_LABELS
 
 
+class ScopePolicy(Model):
+    """Where the mode of the Market holds, and how fast nodes begin to enforce plans.
+
+    The label ``walras.dev/mode`` of a node, or of a namespace, can only make its mode stricter.
+
+    Attributes:
+        node_selector: Labels of the nodes on which the mode of the Market holds; all if unset.
+        namespace_selector: Labels of the namespaces for whose pods it holds; all if unset.
+        elsewhere: Mode of the nodes and namespaces that are not selected: observe, or off.
+        max_changing: Most nodes that begin to enforce plans at a time, until their agents do: a
+            number, or a part of all nodes, rounded up. Nodes that cease to enforce do so at once.
+    """
+
+    node_selector: LabelSelector | None = None
+    namespace_selector: LabelSelector | None = None
+    elsewhere: Literal["observe", "off"] = "observe"
+    max_changing: Annotated[str, Field(pattern=_NODES, max_length=10)] = "10%"
+
+
 class MarketSpec(Model):
     """The rules of the market.
 
     Attributes:
         mode: Whether agents enforce the plan: enforce writes grants to the nodes; observe only
             reports what it would write.
+        scope: Nodes and namespaces for which the mode holds.
         epoch_seconds: Maximum number of seconds between two decisions.
         agent_grace_period_seconds: Number of seconds for which a node keeps its grants after its
             agent or its kubelet has stopped reporting. Meanwhile nothing changes on it.
@@ -307,6 +329,7 @@ class MarketSpec(Model):
     """
 
     mode: Literal["enforce", "observe"] = "enforce"
+    scope: ScopePolicy = ScopePolicy()
     epoch_seconds: PositiveInt = 30
     agent_grace_period_seconds: NotNegativeInt = 300
     cores: CoresPolicy = CoresPolicy()

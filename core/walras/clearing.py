@@ -21,6 +21,7 @@ from walras.division.sale import open_sale
 from walras.market.admission import admit
 from walras.market.bounds import bare_entitlement
 from walras.market.checks import check_snapshot
+from walras.market.observed import as_one, separate_markets
 from walras.market.snapshot import Policy, identity
 from walras.outcome.outcome import Divided, explained_plan
 from walras.placement.colocation import place_waiting_jobs
@@ -55,13 +56,17 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
     """
     policy = Policy() if policy is None else policy
     check_snapshot(snapshot, policy)
-    ordered = in_canonical_order(snapshot)
-    if any(job.deadline for job in ordered.jobs):
-        bidding = _admit_and_place(ordered, policy).jobs
-        plan = with_deadlines(ordered, bidding, policy, _decide)
-    else:
-        plan = _decide(ordered, policy)
+    markets = separate_markets(in_canonical_order(snapshot))
+    plan = as_one([_clear(market, policy) for market in markets], snapshot)
     return in_order_of(snapshot, plan)
+
+
+def _clear(snapshot: Snapshot, policy: Policy) -> Plan:
+    """Clear one market, in canonical order."""
+    if any(job.deadline for job in snapshot.jobs):
+        bidding = _admit_and_place(snapshot, policy).jobs
+        return with_deadlines(snapshot, bidding, policy, _decide)
+    return _decide(snapshot, policy)
 
 
 def cores_held(snapshot: Snapshot, policy: Policy) -> Mapping[JobKey, float]:

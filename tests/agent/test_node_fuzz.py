@@ -87,6 +87,7 @@ class Fuzz:
         self.lowered = 0
         self.raised = 0
         self.memory: int | None = None
+        self.only_observes = False
 
     def containers(self) -> list[str]:
         """Return the groups of all containers."""
@@ -155,7 +156,8 @@ class Fuzz:
         self.grants = {uid: self.random.choice([300, 600, 1000, 1500, 2000, 3000]) for uid in some}
         self.grants |= {"elsewhere": 1000} if self.random.random() < 0.1 else {}
         self.node.owning = self.random.choice(["", "p.*[0-4]", ".*"])
-        mode: Mode = "observe" if self.random.random() < 0.1 else "enforce"
+        observes = self.only_observes or self.random.random() < 0.1
+        mode: Mode = "observe" if observes else "enforce"
         self.node.memory_nodes = self.random.choice(["any", "local"])
         self.memory = self.random.choice([None, 4096, 50 * MIB, 200 * MIB, 2 * LIMIT])
         self.node.plan(mode, self.memory, **self.grants)
@@ -232,7 +234,8 @@ class Fuzz:
         self.node.kernel.go_on()
         self.node.start_agent()
         if self.node.epoch:
-            self.node.plan("enforce", self.memory, **self.grants)
+            mode: Mode = "observe" if self.only_observes else "enforce"
+            self.node.plan(mode, self.memory, **self.grants)
 
     def use_memory(self) -> None:
         """A program takes some more, also while the agent looks and writes, or frees most of it."""
@@ -420,3 +423,21 @@ def test_anything_may_happen_ten_thousand_times(
     assert fuzz.raised > 0.01 * STEPS
     assert fuzz.lost > 0.01 * STEPS or version == 1
     fuzz.withdraw()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", [1, 2])
+def test_on_a_node_that_only_observes_no_file_is_ever_written(
+    version: Literal[1, 2], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = (CpusetDisabled if version == 2 else ModelKernel)(version, cpus=CORES, numa=2)
+    fuzz = Fuzz(Node(kernel, tmp_path, numa=2), FaultyDisk(monkeypatch), seed=version)
+    fuzz.only_observes = True
+    fuzz.node.plan("observe", None)
+    told = 0
+    for _ in range(STEPS // 10):
+        fuzz.happen()
+        status = fuzz.step(fuzz.random.choice([0.1, 1.0, 30.0]))
+        told += status is not None and bool(status.writes)
+        assert kernel.writes == []
+    assert told > STEPS // 100

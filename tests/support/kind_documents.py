@@ -119,6 +119,11 @@ VALID = [
     document("Market", nodePools={}),
     document(
         "Market",
+        scope={"nodeSelector": {"matchLabels": {"pool": "gpu"}}, "elsewhere": "off"},
+    ),
+    document("Market", scope={"namespaceSelector": {"matchLabels": {}}, "maxChanging": "3"}),
+    document(
+        "Market",
         nodePools={
             "labels": ["pool", "example.com/node_Pool.1", f"{'a' * 253}/{'b' * 63}"],
             "valuePerCoreHour": "0.04",
@@ -282,6 +287,9 @@ WRONG = [
         "counters",
     ),
     Wrong(document("Market", mode="off"), "mode"),
+    Wrong(document("Market", scope={"elsewhere": "enforce"}), "elsewhere"),
+    Wrong(document("Market", scope={"maxChanging": "0%"}), "maxChanging"),
+    Wrong(document("Market", scope={"maxChanging": "101%"}), "maxChanging"),
     Wrong(document("Market", nodePools={"labels": [""]}), "labels"),
     Wrong(document("Market", nodePools={"labels": ["a/b/c"]}), "labels"),
     Wrong(document("Market", nodePools={"labels": ["a" * 64]}), "labels"),

@@ -278,6 +278,8 @@ class Snapshot:
             node and entitlement; they count until the quantum ends.
         frozen: Nodes that keep their division unless a job has come or gone.
         account: What entitlements owe each other at this moment, by name; nothing where absent.
+        observed: Nodes on which the plan is not enforced; where others are, these are a market of
+            their own (`walras.market.observed`).
     """
 
     entitlements: tuple[Entitlement, ...]
@@ -290,6 +292,7 @@ class Snapshot:
     earlier_demands: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     frozen: frozenset[str] = frozenset()
     account: Mapping[str, Balance] = field(default_factory=dict)
+    observed: frozenset[str] = frozenset()
 
     @property
     def selling(self) -> list[Node]:

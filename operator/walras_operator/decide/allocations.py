@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from walras.market.plan import Grant
     from walras_api.cluster import Pod
+    from walras_api.contract import Mode
     from walras_api.kinds import CoresPolicy, MarketSpec
     from walras_api.node_allocation import (
         CounterRequest,
@@ -109,7 +110,7 @@ def allocate(
     world: World,
     rules: MarketSpec,
     granted: Mapping[str, Sequence[tuple[Grant, Pod]]],
-    mode: str,
+    modes: Mapping[str, Mode],
     frozen: Mapping[str, str] = NOTHING_FROZEN,
 ) -> Allocations:
     """Return the NodeAllocation specs that carry out the grants of a plan.
@@ -121,7 +122,7 @@ def allocate(
         world: Nodes, their agents, and their current NodeAllocations.
         rules: Market rules; they set the unit.
         granted: Grants with their pods, by node.
-        mode: ``enforce`` or ``observe``.
+        modes: Modes of nodes; the agent of a node that is off restores it, as of one that observes.
         frozen: Why nodes keep their NodeAllocation as it is, by name.
     """
     current = {
@@ -145,7 +146,7 @@ def allocate(
             _desired,
             here,
             current.get(name),
-            mode,
+            "enforce" if modes.get(name) == "enforce" else "observe",
             rules.cores,
             isolated,
             _accepts_entitlements(world.allocations.get(name)),

@@ -155,7 +155,7 @@ def _carry_out(
     """Return the decision that follows from a cleared market (phases 3 to 6)."""
     granted, balances = _granted(world, ended.world, clearing), balances_after(world, clearing)
     settlement = balances.settlement
-    placed = placements(world, clearing.rules, clearing.plan)
+    placed = placements(world, clearing.rules, clearing.plan, clearing.validated.modes)
     pools = world.node_pools
     gains = with_gains(balances.before, () if pools is None else pools.gains)
 
@@ -204,7 +204,7 @@ def _granted(world: World, known: World, clearing: Cleared) -> _Granted:
     selection = clearing.validated.assembled.selection
     granted = world.kept.of("", granted_on, clearing.plan.grants, selection, world.objects.pods)
     allocations = allocate(
-        world, clearing.rules, granted, clearing.rules.mode, clearing.validated.frozen
+        world, clearing.rules, granted, clearing.validated.modes, clearing.validated.frozen
     )
     allocations = with_counters(allocations, counters(clearing.followed))
     enforcement = enforced(allocations, world)
@@ -360,7 +360,7 @@ def _keep_all(
 
 def _release_all(world: World, before: Carried) -> Decision:
     """Return a decision that restores all nodes, because there is no Market."""
-    allocations = allocate(world, MarketSpec(), {}, "observe")
+    allocations = allocate(world, MarketSpec(), {}, {})
     statuses = [
         *idle_job_statuses(world, NO_MARKET),
         *profile_statuses(world, without_measurements(world).profiles),

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 from walras_api.assembly import Assembled, Objects, assemble
 from walras_api.contract import agent_lease
 from walras_api.job_inputs import Name, Speedup, profile_of, speedup_of
-from walras_api.supply import is_off, reported_processors, why_closed
+from walras_api.supply import reported_processors, why_closed
 from walras_operator.decide.conditions import MAX_LISTED, Problem, listed
 from walras_operator.decide.credits.quanta import is_over
+from walras_operator.decide.modes import modes_now
 from walras_operator.decide.world import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from walras_api.contract import Mode
     from walras_api.kinds import EntitlementObject, MarketJob, MarketSpec, SpeedupProfile
     from walras_api.node_allocation import NodeAllocation
     from walras_operator.decide.world import World
@@ -44,6 +46,7 @@ class Validated:
         speedups: Speedups of the other MarketJobs, by namespace and name.
         closed: Why nodes sell no cores, by name.
         frozen: Why nodes keep their NodeAllocation as it is, by name.
+        modes: Modes of nodes for this decision, by name.
     """
 
     objects: Objects
@@ -53,6 +56,7 @@ class Validated:
     speedups: Mapping[Name, Speedup]
     closed: Mapping[str, str]
     frozen: Mapping[str, str]
+    modes: Mapping[str, Mode]
 
 
 def validate(world: World, rules: MarketSpec) -> Validated:
@@ -61,8 +65,9 @@ def validate(world: World, rules: MarketSpec) -> Validated:
     broken = {each.name for each in world.broken if each.kind == "Entitlement"}
     entitlements = orphaned(objects.entitlements, broken)
     jobs, speedups = _jobs(world, {**entitlements, **_invalid(broken)})
-    frozen = frozen_nodes(world, rules)
-    shut = closed_nodes(world, frozen)
+    modes = modes_now(world, rules)
+    frozen = frozen_nodes(world, rules, modes)
+    shut = closed_nodes(world, modes, frozen)
     taking_part = replace(
         objects,
         entitlements=[
@@ -77,16 +82,17 @@ def validate(world: World, rules: MarketSpec) -> Validated:
         },
         demands=demands_of(world),
     )
-    assembled = assemble(taking_part, without=jobs.keys(), frozen=frozen, kept=kept)
-    snapshot = replace(assembled.snapshot, frozen=frozenset(frozen))
+    assembled = assemble(taking_part, jobs.keys(), frozen, kept, modes)
+    observed = frozenset(name for name, mode in modes.items() if mode == "observe")
+    snapshot = replace(assembled.snapshot, frozen=frozenset(frozen), observed=observed)
     assembled = assembled._replace(snapshot=snapshot)
     refused = {key: Problem("Refused", why) for key, why in assembled.refused.items()}
     return Validated(
-        taking_part, assembled, entitlements, {**jobs, **refused}, speedups, shut, frozen
+        taking_part, assembled, entitlements, {**jobs, **refused}, speedups, shut, frozen, modes
     )
 
 
-def frozen_nodes(world: World, rules: MarketSpec) -> dict[str, str]:
+def frozen_nodes(world: World, rules: MarketSpec, modes: Mapping[str, Mode]) -> dict[str, str]:
     """Return why nodes keep their NodeAllocation as it is, by name.
 
     What a node enforces does not end with its agent or its kubelet. Most come back soon, after an
@@ -96,7 +102,7 @@ def frozen_nodes(world: World, rules: MarketSpec) -> dict[str, str]:
     for node in world.objects.nodes:
         name = node.metadata.name
         allocation = world.allocations.get(name)
-        if is_off(node) or allocation is None or allocation.spec.mode != rules.mode:
+        if allocation is None or allocation.spec.mode != modes[name]:
             continue
         if name in world.silent_agents:
             why[name] = f"its agent has stopped renewing its Lease {agent_lease(name)}"
@@ -109,7 +115,9 @@ def frozen_nodes(world: World, rules: MarketSpec) -> dict[str, str]:
     return why
 
 
-def closed_nodes(world: World, frozen: Collection[str] = ()) -> dict[str, str]:
+def closed_nodes(
+    world: World, modes: Mapping[str, Mode], frozen: Collection[str] = ()
+) -> dict[str, str]:
     """Return why nodes sell no cores, by name; nodes that sell some are not in it."""
     why = {}
     for node in world.objects.nodes:
@@ -117,6 +125,8 @@ def closed_nodes(world: World, frozen: Collection[str] = ()) -> dict[str, str]:
         if name in frozen:
             continue
         reason = why_closed(node)
+        if reason is None and modes[name] == "off":
+            reason = "is off, as spec.scope of the Market says"
         if reason is None and name not in world.agents:
             lease = agent_lease(name)
             reason = f"has no agent that reports (its Lease {lease} is missing or old)"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.market.snapshot import title
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from walras.market.plan import Plan
     from walras_api.cluster import NodeObject, Pod
+    from walras_api.contract import Mode
     from walras_api.job_inputs import Name
     from walras_api.kinds import MarketJob
     from walras_operator.decide.world import Placement, World
@@ -50,23 +52,25 @@ class Placements(NamedTuple):
     kept_apart: frozenset[Name] = frozenset()
 
 
-def placements(world: World, rules: MarketSpec | None, plan: Plan | None) -> Placements:
+def placements(
+    world: World,
+    rules: MarketSpec | None,
+    plan: Plan | None,
+    modes: Mapping[str, Mode] = MappingProxyType({}),
+) -> Placements:
     """Return the placements of waiting pods, and which of them are kept apart from others.
 
     Args:
         world: Contains the pods.
         rules: Rules of the market; None if none can be used.
         plan: Plan by these rules; None if there is none.
+        modes: Modes of nodes; pairs are sent to nodes that enforce plans.
     """
     waiting = {_name(pod): pod for pod in world.objects.pods if waiting_method(pod) is not None}
     if not waiting:
         return Placements(())
     used = rules or MarketSpec()
-    sent = (
-        list(_bind_pairs(waiting, world, plan))
-        if plan is not None and used.mode == "enforce"
-        else []
-    )
+    sent = [] if plan is None else list(_bind_pairs(waiting, world, plan, modes))
     gone = {(each.pod.namespace, each.pod.name) for each in sent}
     bound = timedelta(seconds=used.colocation.timeout_seconds)
     others = [pod for name, pod in sorted(waiting.items()) if name not in gone]
@@ -76,11 +80,15 @@ def placements(world: World, rules: MarketSpec | None, plan: Plan | None) -> Pla
     return Placements(tuple(sent), frozenset(kept_apart))
 
 
-def _bind_pairs(waiting: Mapping[Name, Pod], world: World, plan: Plan) -> Iterator[Placement]:
+def _bind_pairs(
+    waiting: Mapping[Name, Pod], world: World, plan: Plan, modes: Mapping[str, Mode]
+) -> Iterator[Placement]:
     """Yield placements of the plan's pairs on their nodes."""
     named = {title(each.namespace, each.name, each.pod): each for each in plan.grants}
     pods = {_name(pod): pod for pod in world.objects.pods} if plan.pairings else {}
     for pairing in plan.pairings:
+        if modes.get(pairing.node) != "enforce":
+            continue
         both = [pods[named[each].namespace, named[each].pod] for each in pairing.jobs]
         for pod, other in zip(both, both[1:] + both[:1], strict=True):
             if _name(pod) in waiting:

@@ -181,6 +181,8 @@ def _without_grant(
         reason = problem.message
     elif name in outcomes.ungranted:
         reason = outcomes.ungranted[name]
+    elif number in outcomes.validated.assembled.left_out:
+        reason = outcomes.validated.assembled.left_out[number]
     elif absent is not None and node is not None:
         why = outcomes.validated.closed.get(node, "is not there any more")
         reason = f"runs on {node}, which {why}; waits until it sells cores"
