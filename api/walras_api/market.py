@@ -314,6 +314,8 @@ class MarketSpec(Model):
         mode: Whether agents enforce the plan: enforce writes grants to the nodes; observe only
             reports what it would write.
         scope: Nodes and namespaces for which the mode holds.
+        paused: Whether all plans stay as they are, and nodes without one get none; ``walras pause``
+            sets it, and pauses each NodeAllocation.
         epoch_seconds: Maximum number of seconds between two decisions.
         agent_grace_period_seconds: Number of seconds for which a node keeps its grants after its
             agent or its kubelet has stopped reporting. Meanwhile nothing changes on it.
@@ -330,6 +332,7 @@ class MarketSpec(Model):
 
     mode: Literal["enforce", "observe"] = "enforce"
     scope: ScopePolicy = ScopePolicy()
+    paused: bool = False
     epoch_seconds: PositiveInt = 30
     agent_grace_period_seconds: NotNegativeInt = 300
     cores: CoresPolicy = CoresPolicy()

@@ -143,6 +143,8 @@ class NodeAllocationSpec(Model):
 
     Attributes:
         epoch: Number of the plan, which only increases; agents ignore a plan older than the last.
+        paused: Whether the plan stays as it is, by ``walras pause``. Until that is taken back, the
+            API server refuses another epoch.
         mode: Whether the agent enforces the plan: enforce applies the grants; observe restores the
             node and reports what would be written.
         unit: Unit of ``cores``: a physical core with all its hardware threads (core), or a single
@@ -160,9 +162,15 @@ class NodeAllocationSpec(Model):
             "self.epoch >= oldSelf.epoch",
             None,
         ),
+        Rule(
+            "is paused, so its plan stays; go on with walras resume",
+            "!has(oldSelf.paused) || !oldSelf.paused || self.epoch == oldSelf.epoch",
+            None,
+        ),
     )
 
     epoch: NotNegativeInt
+    paused: bool | None = None
     mode: Literal["enforce", "observe"] = "enforce"
     unit: Literal["core", "thread"] = "core"
     memory_nodes: Literal["any", "local"] = "any"

@@ -103,6 +103,19 @@ def test_an_older_plan_is_refused(api: API) -> None:
             api.call("PATCH", path, older)
 
 
+def test_a_paused_plan_is_not_replaced_before_it_is_resumed(api: API) -> None:
+    """Nor by an operator that knows nothing of pauses, and writes the whole spec without it."""
+    plan = document("NodeAllocation", epoch=7, paused=True, grants=[grant("u-0")])
+    with api.made(resource(plan), plan):
+        path = f"{resource(plan)}/crds-test"
+        for late in ({"epoch": 8, "grants": []}, {"epoch": 8, "grants": [], "paused": None}):
+            with pytest.raises(RefusedError, match="is paused"):
+                api.call("PATCH", path, {"spec": late})
+        resumed = api.call("PATCH", path, {"spec": {"paused": None}})
+        assert resumed["spec"]["grants"] == plan["spec"]["grants"]
+        assert api.call("PATCH", path, {"spec": {"epoch": 8, "grants": []}})["spec"]["epoch"] == 8
+
+
 def test_grants_are_applied_pod_by_pod(api: API) -> None:
     """A plan that is applied again without a pod takes back that pod's grant alone."""
 

@@ -129,6 +129,7 @@ def test_an_administrator_gets_the_whole_market_and_its_history() -> None:
     documents = people({"group": GROUP, "role": "admin"})
     assert given(documents) == {
         ("ClusterRoleBinding", "", "walras-admin"),
+        ("ClusterRoleBinding", "", "walras-pause"),
         ("RoleBinding", NAMESPACE, "walras-history"),
     }
     (rule,) = of_kind("Role", documents)["walras-history"]["rules"]

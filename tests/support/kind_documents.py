@@ -117,6 +117,7 @@ VALID = [
     document("Market", memory={"sliceSize": "1", "guaranteedFraction": "0"}),
     document("Market", auction={"exponent": "1.000"}),
     document("Market", nodePools={}),
+    document("Market", paused=True),
     document(
         "Market",
         scope={"nodeSelector": {"matchLabels": {"pool": "gpu"}}, "elsewhere": "off"},

@@ -86,6 +86,9 @@ class PlayedApi:
             def do_POST(self) -> None:
                 api._review(self)
 
+            def do_PATCH(self) -> None:
+                api._patch(self)
+
             def log_message(self, *_: object) -> None:
                 pass
 
@@ -177,6 +180,21 @@ class PlayedApi:
             _send(request, 404, {"message": "the server could not find the requested resource"})
         else:
             _send(request, 201, {"status": {"userInfo": {"username": user}}})
+
+    def _patch(self, request: BaseHTTPRequestHandler) -> None:
+        """Answer a merge patch of fields of a spec, from who may see the object."""
+        change = json.loads(request.rfile.read(int(request.headers["content-length"])))
+        namespace, plural, name = _split(urlsplit(request.path).path)
+        found = self._objects.get((plural, namespace, name))
+        if not self._may(_token(request), namespace, plural, name):
+            _send(request, 403, {"message": f"{plural} is forbidden"})
+        elif found is None:
+            _send(request, 404, {"message": f"{name} not found"})
+        else:
+            spec = {**found["spec"], **change["spec"]}
+            left = {key: each for key, each in spec.items() if each is not None}
+            self.put({**found, "spec": left})
+            _send(request, 200, self._objects[plural, namespace, name])
 
     def _may(self, token: str, namespace: str, plural: str, name: str) -> bool:
         if plural not in self.forbidden.get(token, ()):

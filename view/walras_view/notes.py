@@ -131,6 +131,8 @@ def _market(facts: Facts) -> Iterator[str]:
     for each in market.status.conditions:
         if each.type != "Ready" and each.status == "False":
             yield f"Market default: {each.message}"
+    if market.spec.get("paused"):
+        yield "Market default is paused: all grants stay as they are until walras resume"
     if market.spec.get("mode", MarketSpec().mode) == "observe":
         yield (
             "Market default is in mode observe: the figures are not enforced on the nodes; to "

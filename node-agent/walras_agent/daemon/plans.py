@@ -166,9 +166,9 @@ def reported_demands(allocation: NodeAllocation) -> dict[str, int]:
 
 
 def measurement_request(allocation: NodeAllocation) -> MeasurementRequest | None:
-    """Return the measurement that an allocation requests; None without one and in observe mode."""
-    asked = allocation.spec.profiling
-    if asked is None or allocation.spec.mode == "observe":
+    """Return the measurement that an allocation requests; None if it observes or is paused."""
+    asked, spec = allocation.spec.profiling, allocation.spec
+    if asked is None or spec.mode == "observe" or spec.paused:
         return None
     return MeasurementRequest(
         id=asked.id,

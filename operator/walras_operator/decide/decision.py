@@ -54,6 +54,7 @@ from walras_operator.decide.measuring.measure import (
     with_results,
     without_measurements,
 )
+from walras_operator.decide.modes import paused_nodes
 from walras_operator.decide.node_gains import with_gains
 from walras_operator.decide.proven_time import with_proven_time
 from walras_operator.decide.runs.run_record import RecordedEnds, record_ends, runs_by_job
@@ -360,7 +361,7 @@ def _keep_all(
 
 def _release_all(world: World, before: Carried) -> Decision:
     """Return a decision that restores all nodes, because there is no Market."""
-    allocations = allocate(world, MarketSpec(), {}, {})
+    allocations = allocate(world, MarketSpec(), {}, {}, paused_nodes(world, MarketSpec()))
     statuses = [
         *idle_job_statuses(world, NO_MARKET),
         *profile_statuses(world, without_measurements(world).profiles),

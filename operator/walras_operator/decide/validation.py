@@ -17,7 +17,7 @@ from walras_api.job_inputs import Name, Speedup, profile_of, speedup_of
 from walras_api.supply import reported_processors, why_closed
 from walras_operator.decide.conditions import MAX_LISTED, Problem, listed
 from walras_operator.decide.credits.quanta import is_over
-from walras_operator.decide.modes import modes_now
+from walras_operator.decide.modes import modes_now, paused_nodes
 from walras_operator.decide.world import Reference
 
 if TYPE_CHECKING:
@@ -98,11 +98,11 @@ def frozen_nodes(world: World, rules: MarketSpec, modes: Mapping[str, Mode]) -> 
     What a node enforces does not end with its agent or its kubelet. Most come back soon, after an
     upgrade or a reboot, and grants that were withdrawn meanwhile would move every pod twice.
     """
-    grace, why = rules.agent_grace_period_seconds, {}
+    grace, why = rules.agent_grace_period_seconds, paused_nodes(world, rules)
     for node in world.objects.nodes:
         name = node.metadata.name
         allocation = world.allocations.get(name)
-        if allocation is None or allocation.spec.mode != modes[name]:
+        if name in why or allocation is None or allocation.spec.mode != modes[name]:
             continue
         if name in world.silent_agents:
             why[name] = f"its agent has stopped renewing its Lease {agent_lease(name)}"
@@ -126,7 +126,7 @@ def closed_nodes(
             continue
         reason = why_closed(node)
         if reason is None and modes[name] == "off":
-            reason = "is off, as spec.scope of the Market says"
+            reason = "is off, as spec.scope or spec.paused of the Market says"
         if reason is None and name not in world.agents:
             lease = agent_lease(name)
             reason = f"has no agent that reports (its Lease {lease} is missing or old)"

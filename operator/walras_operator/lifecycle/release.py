@@ -137,7 +137,10 @@ class Release:
 
         def withdraw(allocation: Document) -> None:
             path = _PLANS.path(name=allocation["metadata"]["name"])
-            document = {**allocation, "spec": empty_plan(allocation["spec"], self._epoch)}
+            spec = allocation["spec"]
+            # Of a paused one, the API server takes no other epoch; the next look empties it.
+            after = resumed(spec) if spec.get("paused") else empty_plan(spec, self._epoch)
+            document = {**allocation, "spec": after}
             # A conflict is handled by the next check.
             self._unless_changed(lambda: self.api.request("PUT", path, document))
 
@@ -214,6 +217,11 @@ def empty_plan(spec: Mapping[str, Any], epoch: int) -> dict[str, Any]:
     """Return a spec without grants, in the mode whose success an agent confirms (pure)."""
     kept = {name: value for name, value in spec.items() if name != "profiling"}
     return {**kept, "mode": "enforce", "grants": [], "epoch": epoch}
+
+
+def resumed(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a spec that `walras pause` holds no longer (pure)."""
+    return {name: value for name, value in spec.items() if name != "paused"}
 
 
 def _node_state(status: Mapping[str, Any], epoch: int, *, lives: bool) -> tuple[State, str]:

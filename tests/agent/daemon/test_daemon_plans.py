@@ -112,9 +112,10 @@ def test_counter_of_the_job(
     assert asked.progress == counter
 
 
-def test_nothing_is_measured_where_the_agent_only_observes(tmp_path: Path) -> None:
-    text = document().replace('"epoch": 1', '"epoch": 1, "mode": "observe"')
-    assert measurement_request(read_plan(written(tmp_path, text))) is None
+def test_nothing_is_measured_where_the_agent_only_observes_or_is_paused(tmp_path: Path) -> None:
+    for why in ('"mode": "observe"', '"paused": true'):
+        text = document().replace('"epoch": 1', f'"epoch": 1, {why}')
+        assert measurement_request(read_plan(written(tmp_path, text))) is None
 
 
 @pytest.mark.parametrize(
