@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from walras.market import snapshot as core
 from walras.market.admission import AccessPolicy
 from walras.market.snapshot import PlacementConstraints, PoolPrices
-from walras_api.assembly_notes import notes_on_jobs, notes_on_pods
+from walras_api.assembly_notes import fed_by_cpus, notes_on_gpus, notes_on_jobs, notes_on_pods
 from walras_api.job_inputs import (
     Name,
     Speedup,
@@ -36,6 +36,7 @@ from walras_api.placings import with_placings
 from walras_api.selection import Selection, select
 from walras_api.supply import (
     Taken,
+    Units,
     cores_per_cpu,
     for_sale,
     pool_of,
@@ -149,9 +150,12 @@ def assemble(
         owners = {number: now[_key(job)] for number, job in selection.job.items()}
         nodes, jobs = with_placings(objects.pods, owners, objects.nodes, nodes, jobs)
     notes += notes_on_pods(objects.pods, selection, absent)
-    notes += notes_on_jobs(
-        known.speedups, {id(job): _key(job) for job in selection.job.values()}.values()
-    )
+    told: Sequence[Name] = ()
+    if objects.rules.cores.per_gpu is None:
+        told = fed_by_cpus(objects.pods, selection, known.speedups)
+    notes += notes_on_gpus(told, objects.nodes)
+    with_pods = {id(job): _key(job) for job in selection.job.values()}.values()
+    notes += notes_on_jobs(known.speedups, with_pods, told)
     return Assembled(
         core.Snapshot(known.entitlements, tuple(nodes), jobs, _penalties(objects.profiles)),
         tuple(notes),
@@ -256,10 +260,10 @@ def _nodes(
     frozen: Collection[str],
     notes: list[str],
     kept: Kept,
-) -> tuple[list[core.Node], dict[str, float]]:
-    """Return what open nodes sell, and the units of the market in a CPU of each, by its name."""
+) -> tuple[list[core.Node], dict[str, Units]]:
+    """Return what open nodes sell, and what a CPU and a GPU count for on each, by its name."""
     nodes: list[core.Node] = []
-    units: dict[str, float] = {}
+    units: dict[str, Units] = {}
     for node in objects.nodes:
         name = node.metadata.name
         why = None if name in frozen else why_closed(node)
@@ -282,16 +286,19 @@ def _supply(
     memory: int,
     topology: ProcessorCounts | None,
     rules: MarketSpec,
-) -> tuple[core.Node, float, list[str]]:
+) -> tuple[core.Node, Units, list[str]]:
     """Return what a node sells beside pods that request CPUs and bytes, with notes on it.
 
-    Between them are the units of the market in a CPU of it.
+    Between them is what a CPU and a GPU of it count for.
     """
     notes: list[str] = []
     name, pool = node.metadata.name, pool_of(node, rules.node_pools.pool_labels)
     taken = Taken({name: cpus}, {name: memory})
     sold = for_sale(node, taken, rules.cores, topology, notes, pool)
-    return sold, float(cores_per_cpu(rules.cores, topology)), notes
+    of_gpu = 0.0 if rules.cores.per_gpu is None else float(rules.cores.per_gpu)
+    if node.gpus:
+        of_gpu = min(of_gpu, sold.cores / node.gpus)
+    return sold, Units(float(cores_per_cpu(rules.cores, topology)), of_gpu), notes
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ from walras_api.contract import JOB_SETTINGS, PARTNER_ANNOTATION, STATIC_POD_ANN
 from walras_api.model import bounded
 from walras_api.pod_request import AskedByPod, GivenToPod, request_of, resources_named
 
+_GPUS = frozenset({"amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "nvidia.com/gpu"})
+"""Resources by which the device plugins of AMD, Intel and NVIDIA count whole GPUs."""
+
 PODS = "pods"
 """Resource of which every pod requests one."""
 
@@ -128,6 +131,11 @@ class NodeObject(ApiObject):
     def cores(self) -> Decimal:
         """CPUs that pods may use."""
         return self.status.allocatable.get("cpu", Decimal(0))
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that pods may use."""
+        return sum(int(self.status.allocatable.get(each, 0)) for each in _GPUS)
 
     @property
     def memory(self) -> int:
@@ -280,6 +288,13 @@ class Pod(ApiObject):
     def memory_requested(self) -> int:
         """Bytes that the scheduler sets aside for it."""
         return int(self.request("memory"))
+
+    @cached_property
+    def gpus(self) -> int:
+        """GPUs that the scheduler sets aside for it."""
+        return sum(
+            int(self.request(each)) for each in _GPUS.intersection(resources_named(self.spec))
+        )
 
     @property
     def cpu_limit(self) -> float:

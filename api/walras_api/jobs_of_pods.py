@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from walras_api.kept import Kept
     from walras_api.kinds import CoresPolicy, MarketJob
     from walras_api.selection import Selection
+    from walras_api.supply import Units
 
 
 def jobs_of_pods(
     selection: Selection,
     patterns: Mapping[Name, core.Job],
     pods: Sequence[Pod],
-    units: Mapping[str, float],
+    units: Mapping[str, Units],
     demands: Mapping[str, int],
     rules: CoresPolicy,
     kept: Kept,
@@ -36,7 +37,7 @@ def jobs_of_pods(
         selection: MarketJob of each pod.
         patterns: MarketJobs that take part, each as a job without a pod, by namespace and name.
         pods: Pods of the cluster.
-        units: Units of the market in a CPU of each node that sells cores, by name.
+        units: What a CPU and a GPU count for on each node that sells cores, by name.
         demands: Bytes of memory that pods could use, as agents have reported, by UID.
         rules: Rules for cores.
         kept: Jobs of the pods of each MarketJob as they were the last time.
@@ -71,7 +72,7 @@ def _of_one(
     pattern: core.Job,
     resource: MarketJob,
     pods: Sequence[Pod],
-    units: Sequence[float | None],
+    units: Sequence[Units | None],
     measured: Sequence[int | None],
     rules: CoresPolicy,
 ) -> list[tuple[core.Job | None, str]]:
@@ -86,7 +87,7 @@ def _job_of_pod(
     pattern: core.Job,
     resource: MarketJob,
     pod: Pod,
-    unit: float | None,
+    unit: Units | None,
     measured: int | None,
     rules: CoresPolicy,
 ) -> tuple[core.Job | None, str]:
@@ -96,7 +97,7 @@ def _job_of_pod(
         pattern: The pod's job, without a pod.
         resource: The same, without a status.
         pod: The pod.
-        unit: Units of the market in a CPU of the pod's node; None if that sells nothing.
+        unit: What a CPU and a GPU count for on the pod's node; None if that sells nothing.
         measured: Bytes of memory that the pod could use, as its agent has reported.
         rules: Rules for cores.
     """
@@ -104,26 +105,28 @@ def _job_of_pod(
     if why:
         return None, why
     memory = memory_of(resource, pod.memory_requested, measured)
-    requested, floor = _cores_requested(rules, pod, unit or 0.0)
+    requested, floor = _cores_requested(rules, pod, unit)
     return as_pod(pattern, node, pod.metadata.name, memory, requested, floor), ""
 
 
-def _cores_requested(rules: CoresPolicy, pod: Pod, unit: float) -> tuple[float, float]:
-    """Return the cores that a pod requested on its node, and those of them that it keeps.
+def _cores_requested(rules: CoresPolicy, pod: Pod, unit: Units | None) -> tuple[float, float]:
+    """Return the cores that a pod requested on its node, and those that it keeps.
 
-    It keeps none before its kubelet has admitted it: any user can create a pod with a ``nodeName``
-    and requests beyond the node's size.
+    It keeps what it requested, or what the Market keeps for its GPUs if that is more. It keeps none
+    before its kubelet has admitted it: any user can create a pod with a ``nodeName`` and requests
+    beyond the node's size.
 
     Args:
         rules: Rules for cores.
         pod: The pod.
-        unit: Units of the market in a CPU of its node; 0 while it has no node.
+        unit: What a CPU and a GPU count for on its node; None while it has no node.
     """
-    if not unit or not pod.admitted or not pod.cpus_requested:
+    if unit is None or not pod.admitted:
         return 0.0, 0.0
-    requested = min(float(pod.cpus_requested) * unit, float(MOST_CORES))
+    requested = min(float(pod.cpus_requested) * unit.of_cpu, float(MOST_CORES))
     keeps = rules.floor == "Requests" or (rules.floor == "Guaranteed" and pod.is_guaranteed)
-    return requested, requested if keeps else 0.0
+    for_gpus = pod.gpus * unit.kept_for_gpu if unit.kept_for_gpu else 0.0
+    return requested, max(requested if keeps else 0.0, min(for_gpus, float(MOST_CORES)))
 
 
 def as_pod(

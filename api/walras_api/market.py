@@ -104,6 +104,9 @@ class CoresPolicy(Model):
         floor: Pods that keep the CPUs that they requested, for which their users pay like for any
             others: no pods (None), those of the quality of service class Guaranteed (Guaranteed),
             or all (Requests). Not used on one machine, nor with Auction.
+        per_gpu: Cores that a pod keeps for each GPU that it requests, and for which its user pays;
+            at most its part of its node by GPUs. If unset, a pod keeps nothing for its GPUs. Not
+            used on one machine, nor with Auction.
         credits: Core credits: users who leave their budget unspent, because they have no jobs, have
             a larger one later, and those who used it a smaller one. If unset, budgets pay back only
             what requests beyond them cost others. Used with AmdahlBidding, BestResponse and
@@ -121,6 +124,7 @@ class CoresPolicy(Model):
     isolated: bool = False
     interference: Literal["counted", "ignored"] = "counted"
     floor: Literal["None", "Guaranteed", "Requests"] = "Requests"
+    per_gpu: Annotated[PositiveInt | None, Field(alias="perGPU")] = None
     credits: CoreCreditsPolicy | None = None
 
 

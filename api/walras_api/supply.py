@@ -63,6 +63,18 @@ class Taken(NamedTuple):
     memory: Mapping[str, int]
 
 
+class Units(NamedTuple):
+    """What counts on a node, in the market's units.
+
+    Attributes:
+        of_cpu: Units in a CPU.
+        kept_for_gpu: Units that a pod keeps for each of its GPUs.
+    """
+
+    of_cpu: float
+    kept_for_gpu: float
+
+
 def taken_by(pods: Iterable[Pod]) -> Taken:
     """Return the total requests of the pods that their kubelets have admitted, by node.
 

@@ -118,6 +118,7 @@ VALID = [
     document("Market", auction={"exponent": "1.000"}),
     document("Market", nodePools={}),
     document("Market", paused=True),
+    document("Market", cores={"perGPU": 10}),
     document(
         "Market",
         scope={"nodeSelector": {"matchLabels": {"pool": "gpu"}}, "elsewhere": "off"},
@@ -289,6 +290,7 @@ WRONG = [
     ),
     Wrong(document("Market", mode="off"), "mode"),
     Wrong(document("Market", scope={"elsewhere": "enforce"}), "elsewhere"),
+    Wrong(document("Market", cores={"perGPU": 0}), "perGPU"),
     Wrong(document("Market", scope={"maxChanging": "0%"}), "maxChanging"),
     Wrong(document("Market", scope={"maxChanging": "101%"}), "maxChanging"),
     Wrong(document("Market", nodePools={"labels": [""]}), "labels"),

@@ -122,11 +122,10 @@ def _bound(grant: Grant, job: Job, terms: Terms) -> str | None:
         if job.least_cores and abs(quota - job.least_cores) < VISIBLE:
             return f"as much as {_least(job)} takes of {job.entitlement}'s budget"
         if terms.kept and quota < terms.kept + VISIBLE:
-            return (
-                "no less than it requested"
-                if grant.floor > terms.kept - VISIBLE
-                else "the least part, which every running pod has"
-            )
+            if grant.floor <= terms.kept - VISIBLE:
+                return "the least part, which every running pod has"
+            more = job.floor > job.requested + VISIBLE
+            return "kept for its GPUs" if more else "no less than it requested"
         return None
     if job.whole_cores and quota >= 1 and abs(quota - grant.bought) < 1:
         return f"rounded to {quota:.0f}, as it shares no core"
