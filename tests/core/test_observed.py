@@ -32,8 +32,9 @@ def test_the_nodes_that_enforce_are_divided_as_if_there_were_no_others(number: i
     assert both.account == alone.account
     held = sum(each.held for each in both.grants)
     assert sum(user.held for user in both.users) == pytest.approx(held)
-    granted_or_refused = [(each.namespace, each.name) for each in (*both.grants, *both.refused)]
-    assert sorted(granted_or_refused) == sorted((job.namespace, job.name) for job in snapshot.jobs)
+    decided = [(grant.namespace, grant.name) for grant in both.grants]
+    decided += [(refusal.namespace, refusal.name) for refusal in both.refused]
+    assert sorted(decided) == sorted((job.namespace, job.name) for job in snapshot.jobs)
 
 
 def test_nodes_of_one_kind_are_one_market() -> None:

@@ -63,6 +63,10 @@ class Scene:
             for each in listed["items"]
         }
 
+    def granted(self) -> int:
+        """Return the number of grants in all plans."""
+        return sum(len(each["grants"]) for each in self.specs().values())
+
     def restored(self) -> bool:
         """Whether all agents have seen that they are to observe."""
         plans = (self.agents.plans[node] for node in self.cluster.nodes)
@@ -82,8 +86,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def test_a_pause_holds_whatever_becomes_of_the_operator(
     scene: Scene, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
-    granted = lambda: sum(len(each["grants"]) for each in scene.specs().values())  # noqa: E731
-    assert eventually(lambda: granted() == COUNTS[1], PATIENCE, 1.0)
+    assert eventually(lambda: scene.granted() == COUNTS[1], PATIENCE, 1.0)
     assert scene.operator is not None
     scene.operator.kill()
     held = scene.specs()
