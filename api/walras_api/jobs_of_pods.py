@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from walras.market import snapshot as core
 from walras_api.job_inputs import memory_of
-from walras_api.supply import MOST_CORES
+from walras_api.supply import MILLI, MOST_CORES
 from walras_api.waiting import node_of, placement_blocker, waiting_method
 
 if TYPE_CHECKING:
@@ -106,7 +107,26 @@ def _job_of_pod(
         return None, why
     memory = memory_of(resource, pod.memory_requested, measured)
     requested, floor = _cores_requested(rules, pod, unit)
-    return as_pod(pattern, node, pod.metadata.name, memory, requested, floor), ""
+    most = _most_cores(pattern, pod, unit)
+    return as_pod(pattern, node, pod.metadata.name, memory, most, requested, floor), ""
+
+
+def _most_cores(pattern: core.Job, pod: Pod, unit: Units | None) -> float | None:
+    """Return the most cores that a pod can use: those of its job, or of its CPU limit if less.
+
+    A limit counts in thousandths, as the kernel takes it. A pod without a node has none yet, since
+    how many of the market's units a CPU is depends on the node.
+
+    Args:
+        pattern: The pod's job, without a pod.
+        pod: The pod.
+        unit: What a CPU and a GPU count for on its node; None while it has no node.
+    """
+    limit = math.inf if unit is None else pod.cpu_limit * unit.of_cpu
+    if limit == math.inf:
+        return pattern.max_cores
+    limit = max(math.floor(limit * MILLI), 1) / MILLI
+    return limit if pattern.max_cores is None else min(limit, pattern.max_cores)
 
 
 def _cores_requested(rules: CoresPolicy, pod: Pod, unit: Units | None) -> tuple[float, float]:
@@ -134,6 +154,7 @@ def as_pod(
     node: str,
     pod: str,
     memory: core.MemoryDemand | None,
+    most: float | None,
     requested: float,
     floor: float,
 ) -> core.Job:
@@ -146,7 +167,7 @@ def as_pod(
         job.fraction,
         job.work,
         job.min_cores,
-        job.max_cores,
+        most,
         job.namespace_labels,
         pod,
         memory,

@@ -107,6 +107,9 @@ class CoresPolicy(Model):
         per_gpu: Cores that a pod keeps for each GPU that it requests, and for which its user pays;
             at most its part of its node by GPUs. If unset, a pod keeps nothing for its GPUs. Not
             used on one machine, nor with Auction.
+        limits: Whether agents leave a CPU limit on a pod with a grant (Kept), or lift it, so that
+            the pod also uses what others leave idle (Lifted). In both cases it is the most that the
+            market sells to the pod. Not used on one machine.
         credits: Core credits: users who leave their budget unspent, because they have no jobs, have
             a larger one later, and those who used it a smaller one. If unset, budgets pay back only
             what requests beyond them cost others. Used with AmdahlBidding, BestResponse and
@@ -125,6 +128,7 @@ class CoresPolicy(Model):
     interference: Literal["counted", "ignored"] = "counted"
     floor: Literal["None", "Guaranteed", "Requests"] = "Requests"
     per_gpu: Annotated[PositiveInt | None, Field(alias="perGPU")] = None
+    limits: Literal["Lifted", "Kept"] = "Lifted"
     credits: CoreCreditsPolicy | None = None
 
 

@@ -6,6 +6,7 @@ import gc
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -174,3 +175,30 @@ def _unique(objects: Sequence[Located[T]]) -> tuple[list[Located[T]], list[str]]
                 f"remove or rename one"
             )
     return list(first.values()), problems
+
+
+def time_of(documents: Iterable[Mapping[str, Any]]) -> datetime:
+    """Return the time of documents: of the newest Lease, which lives if they were printed then.
+
+    Without Leases, it is that of the Market's last decision, and of documents without any, now.
+    """
+    of_leases: list[datetime] = []
+    of_markets: list[datetime] = []
+    for each in documents:
+        if each.get("kind") == "Lease":
+            of_leases += _times(each, "spec", "renewTime")
+        elif each.get("kind") == "Market":
+            of_markets += _times(each, "status", "epoch", "time")
+    return max(of_leases or of_markets, default=datetime.now(UTC))
+
+
+def _times(document: Mapping[str, Any], *path: str) -> list[datetime]:
+    """Return the time at a place of a document, if one is there."""
+    value: Any = document
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    try:
+        time = datetime.fromisoformat(str(value))
+    except ValueError:
+        return []
+    return [time] if time.tzinfo else []

@@ -14,20 +14,25 @@ from uuid import NAMESPACE_URL, uuid5
 from pydantic import ValidationError
 
 from walras_api import cluster, kinds
-from walras_api.contract import API_VERSION, LOCAL_RUN_LABEL
-from walras_api.node_allocation import NodeAllocation
-from walras_api.parse import ResourceError, parse_allocation, parse_object
+from walras_api.contract import LOCAL_RUN_LABEL
+from walras_api.parse import ResourceError
 from walras_cli.cluster.asking import facts_of
+from walras_cli.cluster.decided import DERIVED, is_decided, with_statuses
 from walras_cli.cluster.dumped import DumpedCluster
-from walras_cli.documents import InputError, read
+from walras_cli.documents import InputError, read, time_of
 from walras_cli.local import course
-from walras_cli.what_if.documents import Sorting, default_market, sorted_by_kind
+from walras_cli.what_if.documents import (
+    Sorting,
+    default_market,
+    parsed_document,
+    sorted_by_kind,
+)
 from walras_cli.what_if.first_look.look import first_look
 from walras_cli.what_if.situation import with_jobs_of_labels
 from walras_dashboard.samples import FIELDS, FigureSample
 from walras_dashboard.state import MarketState, Moved, Origin
 from walras_operator.decide.decision import decide
-from walras_operator.decide.world import Reference, World
+from walras_operator.decide.world import World
 from walras_service.failures import BadInput
 from walras_service.times import rfc3339
 
@@ -40,18 +45,12 @@ if TYPE_CHECKING:
     from walras_cli.documents import Located
     from walras_cli.what_if.documents import Documents
     from walras_dashboard.samples import Kind
-    from walras_operator.decide.world import Writes
     from walras_view.facts import Facts
     from walras_view.first_look import FirstLook
 
 Document = dict[str, Any]
 
 _SHOWN: tuple[Wanted, ...] = ("entitlements", "jobs", "allocations", "market", "nodes")
-
-DERIVED = (
-    "the files have no statuses of an operator: the figures are what the market would decide for "
-    "this cluster, and no agent has reported on its CPUs"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,8 @@ class Dump:
             located = read(files, sorting.parsed)
         except InputError as error:
             raise BadInput(*error.problems) from error
-        return dump_of(located, tuple(map(str, files)), datetime.now(UTC), tuple(sorting.written))
+        written = tuple(sorting.written)
+        return dump_of(located, tuple(map(str, files)), time_of(written), written)
 
     def state(self) -> MarketState:
         """Return what is in the files."""
@@ -98,8 +98,6 @@ class Dump:
 
 
 def _parsed(document: object) -> object:
-    if isinstance(document, dict) and document.get("kind") == "NodeAllocation":
-        return parse_allocation(document)
     if isinstance(document, dict) and document.get("kind") == course.KIND:
         try:
             return course.LocalRun.model_validate(document)
@@ -107,7 +105,7 @@ def _parsed(document: object) -> object:
             raise ResourceError(
                 [f"{course.KIND}: {error.errors()[0]['msg']}; record anew"]
             ) from None
-    return parse_object(document)
+    return parsed_document(document)
 
 
 def dump_of(
@@ -134,20 +132,18 @@ def dump_of(
     look = None
     if not objects.entitlements and not objects.jobs:
         look = _first_look(replace(documents, written=tuple(written)), files, names)
-    allocations = {each.metadata.name: each for each in parsed if isinstance(each, NodeAllocation)}
     world = World(
         now=rfc3339(now),
         objects=objects,
         markets=documents.markets or (default_market(),),
-        allocations=allocations,
+        allocations=documents.allocations,
         agents=frozenset(node.metadata.name for node in objects.nodes),
     )
     run = next((each for each in parsed if isinstance(each, course.LocalRun)), None)
     shown = now if run is None else datetime.fromtimestamp(run.shown, UTC)
     plain = [dict(each.document) for each in located]
-    decided = any(each.get("kind") in _DECIDED and each.get("status") for each in plain)
     notes: tuple[str, ...] = () if look is None else look.notes
-    if look is None and not decided:
+    if look is None and not is_decided(plain):
         plain, notes = with_statuses(plain, decide(world).writes()), (DERIVED,)
     state = MarketState(
         origin=Origin(_kind(objects.nodes), names, live=False),
@@ -208,47 +204,6 @@ def _with_uid(pod: Pod) -> Pod:
         return pod
     uid = str(uuid5(NAMESPACE_URL, f"{pod.metadata.namespace}/{pod.metadata.name}"))
     return pod.model_copy(update={"metadata": pod.metadata.model_copy(update={"uid": uid})})
-
-
-_DECIDED = frozenset({"Entitlement", "MarketJob"})
-
-
-def with_statuses(documents: Iterable[Document], writes: Writes) -> list[Document]:
-    """Add to documents what a decision would write: statuses and NodeAllocations (pure)."""
-    statuses = {each.object: each.status for each in writes.statuses}
-    written = []
-    for each in documents:
-        status = statuses.pop(_reference(each), None)
-        written.append(each if status is None else {**each, "status": status})
-    for reference, status in statuses.items():
-        written.append(
-            {
-                "apiVersion": API_VERSION,
-                "kind": reference.kind,
-                "metadata": {"name": reference.name},
-                "status": status,
-            }
-        )
-    written += [
-        {
-            "apiVersion": API_VERSION,
-            "kind": "NodeAllocation",
-            "metadata": {"name": each.node},
-            "spec": {"epoch": 1, **each.spec},
-        }
-        for each in writes.nodes
-    ]
-    return written
-
-
-def _reference(document: Mapping[str, Any]) -> Reference:
-    metadata = document["metadata"]
-    namespaced = document["kind"] in kinds.NAMESPACED
-    return Reference(
-        document["kind"],
-        metadata["name"],
-        metadata.get("namespace", "default") if namespaced else "",
-    )
 
 
 def facts_in(documents: Iterable[Document], names: str = "") -> Facts:

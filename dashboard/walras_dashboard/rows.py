@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from walras_api.market import POOL_LABELS
+from walras_api.supply import pool_of
 from walras_dashboard.models import Lending, NodeSummary, UserSummary
 from walras_view.documents import values
 
@@ -15,16 +17,6 @@ if TYPE_CHECKING:
     from walras_view.facts import Facts
     from walras_view.rows.nodes import NodeRow
     from walras_view.rows.users import UserRow
-
-POOL_LABELS = (
-    "cloud.google.com/gke-nodepool",
-    "eks.amazonaws.com/nodegroup",
-    "kubernetes.azure.com/agentpool",
-    "karpenter.sh/nodepool",
-    "node.cluster.x-k8s.io/pool",
-    "pool",
-)
-"""Labels by which providers name the pool of a node, in order of precedence."""
 
 
 def node_summary(facts: Facts, row: NodeRow, starving: int) -> NodeSummary:
@@ -38,15 +30,17 @@ def node_summary(facts: Facts, row: NodeRow, starving: int) -> NodeSummary:
     node = facts.nodes.get(row.name)
     return NodeSummary(
         **values(row),
-        pool=None if node is None else _pool(node.metadata.labels),
+        pool=None if node is None else pool_of(node, _pool_labels(facts)),
         memory_for_pods=memory_for_pods(facts, row.name),
         agent_alive=facts.leases.agents.get(row.name, False) if facts.leases.known else None,
         starving=starving,
     )
 
 
-def _pool(labels: Mapping[str, str]) -> str | None:
-    return next((labels[each] for each in POOL_LABELS if labels.get(each)), None)
+def _pool_labels(facts: Facts) -> Sequence[str]:
+    """Return the labels that name pools, as the Market says."""
+    rules = {} if facts.market is None else facts.market.spec.get("nodePools") or {}
+    return rules.get("labels") or POOL_LABELS
 
 
 def memory_for_pods(facts: Facts, name: str) -> float | None:

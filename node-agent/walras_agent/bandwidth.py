@@ -69,7 +69,7 @@ class BandwidthEnforcer:
     def enforce(
         self,
         pods: Sequence[ObservedPod],
-        granted: Collection[str],
+        lifted: Collection[str],
         weights: Mapping[str, int],
         log: RoundLog,
     ) -> list[CgroupFile]:
@@ -77,13 +77,13 @@ class BandwidthEnforcer:
 
         Args:
             pods: All pods of the node.
-            granted: UIDs of the pods whose quotas are lifted.
+            lifted: UIDs of the pods whose quotas are lifted.
             weights: Weights of pods and QoS classes, by group; those of others stay.
             log: Of this round.
         """
-        mine = [pod for pod in pods if pod.uid in granted]
-        lifted = {pod.group: quota_writes(self._texts, pod) for pod in mine}
-        self._write(pods, lifted, weights, log)
+        mine = [pod for pod in pods if pod.uid in lifted]
+        without_quota = {pod.group: quota_writes(self._texts, pod) for pod in mine}
+        self._write(pods, without_quota, weights, log)
         groups = {group for pod in mine for group in pod.groups}
         weighed = set(map(self._weight_file, weights))
         return [

@@ -83,14 +83,14 @@ class _Settled(NamedTuple):
 
     Attributes:
         pods: Pods of the node.
-        granted: Those with a grant, by UID.
+        lifted: Those whose quotas are lifted, by UID.
         bought: What pods bought, or requested if they have no grant, by UID.
         corrected: Purchases by which weights are corrected.
         cpus: Number of CPUs of the node.
     """
 
     pods: Sequence[ObservedPod]
-    granted: Collection[str]
+    lifted: Collection[str]
     bought: Mapping[str, Purchase]
     corrected: Mapping[str, Purchase]
     cpus: int
@@ -158,6 +158,7 @@ class CpuEnforcer:
         *,
         unit: Unit = "core",
         limits: Mapping[str, int] = NO_LIMITS,
+        keeps_limits: bool = False,
         undisturbed: bool = False,
     ) -> CpuRound:
         """Move all pods to the CPUs that their grants give them, lift quotas and set weights.
@@ -169,6 +170,7 @@ class CpuEnforcer:
             unit: Whether grants count physical cores or single CPUs.
             limits: Cores that pods under measurement may use now, by pod UID; see
                 `pod_cpus.allocate_cpus`.
+            keeps_limits: Whether quotas stay.
             undisturbed: Whether nobody else has made or removed a group, or written a file that is
                 enforced, since the last call. Then only the effective CPUs are read, if these and
                 the other arguments are the same.
@@ -182,7 +184,7 @@ class CpuEnforcer:
             self.observer.divided.update(self._above_journaled())
             self.observer.known.update(self._journaled_cpus())
         pods = self.observer.observe(undisturbed=undisturbed)
-        inputs = topology, granted, unit, dict(limits), self.reserved(), pods
+        inputs = topology, granted, unit, dict(limits), keeps_limits, self.reserved(), pods
         if not undisturbed:
             self._bandwidth.look_anew()
         elif self._unchanged and self._unchanged[0] == inputs and not fixed:
@@ -200,7 +202,8 @@ class CpuEnforcer:
             bought = purchases(now, node_cpus, self._bandwidth.requested)
             corrected = correctable(bought, node_cpus, domains_of(topology))
             cpus = len(topology.cpus)
-            self._settled = _Settled(now, node_cpus.pods.keys(), bought, corrected, cpus)
+            lifted = frozenset() if keeps_limits else node_cpus.pods.keys()
+            self._settled = _Settled(now, lifted, bought, corrected, cpus)
             least = self._weigh(self._settled, log)
             self._forget_deleted(now)
         else:  # no exclusive CPUs, so everything can be restored
@@ -300,7 +303,7 @@ class CpuEnforcer:
             log: Of this round.
             quotas: Whether to lift quotas, too, and to restore what is no longer enforced.
         """
-        pods, granted, bought, corrected, cpus = settled
+        pods, lifted, bought, corrected, cpus = settled
         if self._time.is_due():
             self._time.look(pods, bought, corrected)
         allowed = self.weights or RANGES[self.cgroups.version]
@@ -314,7 +317,7 @@ class CpuEnforcer:
             concurrent=self.concurrent,
         )
         if quotas:
-            self._restore(self._bandwidth.enforce(pods, granted, weights, log), log)
+            self._restore(self._bandwidth.enforce(pods, lifted, weights, log), log)
         else:
             self._bandwidth.weigh(pods, weights, log)
         return allowed.least / scale

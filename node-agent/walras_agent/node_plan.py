@@ -63,6 +63,7 @@ class NodePlan:
         unit: Whether grants count physical cores or single CPUs.
         memory_nodes: ``local`` to bind the memory of pods to the NUMA nodes of their CPUs, ``any``
             to leave it unbound.
+        keeps_limits: Whether the CPU limits of pods with a grant stay.
     """
 
     epoch: int
@@ -70,3 +71,4 @@ class NodePlan:
     grants: tuple[EnforcedGrant, ...]
     unit: Unit = "core"
     memory_nodes: MemoryNodes = "any"
+    keeps_limits: bool = False

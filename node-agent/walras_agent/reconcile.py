@@ -215,6 +215,7 @@ class Reconciler:
             waiting,
             unit=plan.unit,
             limits=limits,
+            keeps_limits=plan.keeps_limits,
             undisturbed=undisturbed,
         )
         wanted = local_nodes(done.node_cpus, topology) if plan.memory_nodes == "local" else {}

@@ -274,6 +274,20 @@ def test_quota_is_lifted_while_granted_and_put_back(version: Literal[1, 2], tmp_
 
 
 @VERSIONS
+def test_a_plan_that_keeps_limits_leaves_quotas_and_puts_back_those_it_had_lifted(
+    version: Literal[1, 2], tmp_path: Path
+) -> None:
+    kernel = node(version, quota=50_000)
+    quota_file = "cpu.cfs_quota_us" if version == 1 else "cpu.max"
+    quotas = texts(kernel, (quota_file,))
+    agent = Agent(kernel, tmp_path)
+    for lifts in (False, True, False):
+        agent.enforcer.enforce(TOPOLOGY, grants(a=2000, b=1500), keeps_limits=not lifts)
+        assert (texts(kernel, (quota_file,)) == quotas) is not lifts
+        assert len(held(kernel)["a"]) == 2
+
+
+@VERSIONS
 def test_quotas_and_bursts_of_an_older_agent_are_put_back(
     version: Literal[1, 2], tmp_path: Path
 ) -> None:

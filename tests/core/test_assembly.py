@@ -555,6 +555,36 @@ def test_the_job_of_a_pod_has_all_fields_of_its_marketjob() -> None:
     """The copy is made field by field, for speed: a new field must not be left at its default."""
     values: dict[str, Any] = {each.name: object() for each in fields(Job)}
     job, memory = Job(**values), MemoryDemand(1, 2)
-    assert as_pod(job, "n1", "p-0", memory, 2.0, 1.0) == replace(
-        job, node="n1", pod="p-0", memory=memory, requested=2.0, floor=1.0
+    assert as_pod(job, "n1", "p-0", memory, 3.5, 2.0, 1.0) == replace(
+        job, node="n1", pod="p-0", memory=memory, max_cores=3.5, requested=2.0, floor=1.0
     )
+
+
+@pytest.mark.parametrize(
+    ("limit", "max_cores", "threads", "most"),
+    [
+        ("50m", None, 8, 0.05),
+        ("2500m", 8, 8, 2.5),
+        ("4", 3, 8, 3),
+        ("3", None, 16, 1.5),
+        ("0.1m", None, 8, 0.001),
+        (None, 3, 8, 3),
+    ],
+)
+def test_a_cpu_limit_is_the_most_that_a_pod_buys_in_thousandths(
+    limit: str | None, max_cores: int | None, threads: int, most: float
+) -> None:
+    resources = {"requests": {"cpu": "20m"}} | ({"limits": {"cpu": limit}} if limit else {})
+    containers = [{"name": "main", "resources": resources}]
+    limited = pod("train-0", labels={"app": "train"}, spec={"containers": containers})
+    objects = Objects(
+        entitlements=[entitlement()],
+        jobs=[job("train", **({"maxCores": max_cores} if max_cores else {}))],
+        nodes=[node(cpu=str(threads))],
+        pods=[limited],
+        topologies={"n1": ProcessorCounts(8, threads, 1)},
+    )
+    (made_job,) = assemble(objects).snapshot.jobs
+    assert made_job.max_cores == most
+    (grant,) = clear(assemble(objects).snapshot, policy_of(objects.rules)).grants
+    assert grant.held == pytest.approx(most, abs=1e-3)

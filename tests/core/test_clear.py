@@ -330,7 +330,7 @@ def test_bounds_are_mentioned_where_they_bind(snapshot: Snapshot) -> None:
         if job.max_cores is not None:
             assert grant.bought < job.max_cores * (1 + 1e-6)
             if grant.bought > job.max_cores - 0.001:
-                assert f"maxCores of {job.max_cores}" in grant.reason
+                assert f"maxCores or CPU limit of {job.max_cores}" in grant.reason
         if "as much as its minCores" in grant.reason:
             assert grant.bought == pytest.approx(job.min_cores, abs=0.006)
         short = f"short of its minCores of {job.min_cores}" in grant.reason

@@ -76,7 +76,7 @@ CASES = {
     "a part of a core": Case(f"{MARKET}; so it holds 0.6 cores", held=0.6),
     "a change too small to print": Case(f"{MARKET}; {FOUR}", quota=4.004),
     "a maximum": Case(
-        f"{MARKET}; all that its maxCores of 3 allows; so it holds 3 cores",
+        f"{MARKET}; all that its maxCores or CPU limit of 3 allows; so it holds 3 cores",
         quota=3.0,
         held=3.0,
         maximum=3,

@@ -264,7 +264,7 @@ def test_a_division_below_a_floor_is_not_kept() -> None:
 def test_a_floor_is_at_most_the_maximum_of_the_job() -> None:
     plan = clear(cluster(job("a", "A", 6, max_cores=2), job("b", "B")))
     assert held(plan) == {"a": 2, "b": 6}
-    assert "all that its maxCores of 2 allows" in plan.grants[0].reason
+    assert "all that its maxCores or CPU limit of 2 allows" in plan.grants[0].reason
 
 
 @pytest.mark.parametrize("mechanism", sorted(WITHOUT_FLOORS))

@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.skipif(CPUS != 2, reason="its programs take all of two CPUs"),
 ]
 
-SAME = {"cpu": "200m", "memory": "64Mi"}
+SAME = {"cpu": "1", "memory": "64Mi"}
 CLASSES: dict[str, dict[str, Any]] = {
     "guaranteed": {"requests": SAME, "limits": SAME},
     "burstable": {"requests": {"cpu": "100m"}},

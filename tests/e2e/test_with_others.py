@@ -29,8 +29,8 @@ RIVAL, RIVAL_PROGRAMS = "vision", ("train", "index")
 """The user with whom the program competes: three pods on two cores, so that one is shared."""
 FEW, MANY = 1, 9
 """Shares of a user with less than a core, and of one with a core of its own."""
-REQUEST, LIMIT = "100m", "500m"
-BOUNDED = {"cpu.cfs_quota_us": "50000", "cpu.max": "50000 100000"}
+REQUEST, LIMIT = "100m", "1500m"
+BOUNDED = {"cpu.cfs_quota_us": "150000", "cpu.max": "150000 100000"}
 """The container's CPU limit, as cgroup v1 and v2 write it."""
 
 
@@ -106,7 +106,7 @@ def outcome() -> tuple[int | None, str | None]:
     return None, None
 
 
-def test_a_grant_replaces_the_limit_of_a_limit_range_and_counts_in_no_quota(
+def test_the_quota_of_a_limit_range_is_lifted_and_a_grant_counts_in_no_resource_quota(
     program: Installed,
 ) -> None:
     def lifted() -> bool:

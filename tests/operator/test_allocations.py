@@ -72,6 +72,19 @@ def test_agents_are_told_who_pays_unless_they_would_refuse_the_plan() -> None:
     assert not decide(outcome(old, decision)).nodes
 
 
+def test_agents_are_told_to_keep_limits_once_they_understand_that() -> None:
+    rules = market(cores={"limits": "Kept"})
+    first = world(rules, node(), entitlement("vision"), job("train"), pod("train-0", "train"))
+    assert decide(first).nodes[0].spec["limits"] == "Kept"
+    current = enforced(outcome(first, decide(first)))
+    assert not decide(current).nodes
+
+    (plan,) = current.allocations.values()
+    report = {"epoch": 1, "mode": "enforce", "pods": []}  # of version 0.1.0
+    old = replace(current, allocations={"n1": plan.model_copy(update={"status": report})})
+    assert "limits" not in decide(old).nodes[0].spec
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("spec", [{}, {"parallelFraction": "0.9"}], ids=["unmeasured", "known"])
 def test_before_the_first_entitlement_no_file_of_a_node_is_written(

@@ -63,7 +63,7 @@ def test_the_market_says_which_pods_keep_their_requests(floor: str | None, class
 
 @pytest.mark.parametrize(("pods", "request_"), [(7, "1010m"), (5, "1500m"), (3, "2500m")])
 def test_requests_that_are_not_whole_take_nothing_from_others(pods: int, request_: str) -> None:
-    mine = [guaranteed(pod(f"train-{each}", "train", cpu=request_)) for each in range(pods)]
+    mine = [pod(f"train-{each}", "train", cpu=request_) for each in range(pods)]
     decision = decide(
         world(
             market(),

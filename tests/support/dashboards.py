@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from walras_cli.cluster.decided import with_statuses
 from walras_cli.documents import read
-from walras_dashboard.dump import _parsed, dump_of, with_statuses
+from walras_dashboard.dump import _parsed, dump_of
 from walras_dashboard.serving import bound, server_of
 from whole_decisions import decide
 

@@ -200,6 +200,7 @@ class Facts:
         leases: Leases of the operator and the agents.
         use: CPUs and memory that pods and nodes use.
         withheld: Requests that are forbidden, such as ``list nodes``.
+        notes: Lines for people about where facts come from.
     """
 
     now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
@@ -212,6 +213,7 @@ class Facts:
     leases: Leases = field(default_factory=Leases)
     use: Use = NOT_ASKED
     withheld: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def all_entitlements(self) -> bool:

@@ -32,7 +32,12 @@ def warnings_of(facts: Facts) -> tuple[str, ...]:
 
 def remarks_of(facts: Facts) -> tuple[str, ...]:
     """Return what is left out."""
-    lines = [*facts.use.missing, *filter(None, [facts.leases.missing]), *_unreadable(facts)]
+    lines = [
+        *facts.notes,
+        *facts.use.missing,
+        *filter(None, [facts.leases.missing]),
+        *_unreadable(facts),
+    ]
     if facts.withheld:
         lines.append(f"not shown, since {missing_rights(facts.withheld)}")
     return tuple(lines)

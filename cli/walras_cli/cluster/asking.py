@@ -81,7 +81,8 @@ def facts_of(
     if main and all(each is None for each in main):
         raise Failure(f"{cluster.host}: {missing_rights(asking.withheld)}")
     facts = {name: answer for name, answer in results.items() if answer is not None}
-    return Facts(cluster.now, asking.namespace, withheld=tuple(sorted(asking.withheld)), **facts)
+    withheld = tuple(sorted(asking.withheld))
+    return Facts(cluster.now, asking.namespace, withheld=withheld, notes=cluster.notes, **facts)
 
 
 class _Asking:

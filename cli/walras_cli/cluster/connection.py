@@ -51,6 +51,7 @@ class Cluster:
     Attributes:
         api: Connections to the API server.
         now: The API server's time when it answered last, so that this machine's may be wrong.
+        notes: Lines for people about what it answers.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Cluster:
         connections: int = CONNECTIONS,
     ) -> None:
         self.namespace = namespace
+        self.notes: tuple[str, ...] = ()
         self.now = datetime.now(UTC)
         from walras_service.api import Api  # a third of a second, which many commands never need
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, uuid5
 
 from walras_api.cluster import group_of
 from walras_cli.cluster.connection import Cluster, Document, connect
-from walras_cli.documents import InputError, read
+from walras_cli.cluster.decided import DERIVED, decided, is_decided
+from walras_cli.documents import InputError, read, time_of
 from walras_service.api_errors import ApiError
 from walras_service.failures import BadInput
 from walras_service.kinds import OURS
@@ -32,14 +33,19 @@ class DumpedCluster(Cluster):
         documents: The objects.
         names: Names of the files.
         namespace: Default namespace.
+        notes: Lines for people about the objects.
     """
 
     def __init__(
-        self, documents: Sequence[Document], names: str, namespace: str = "default"
+        self,
+        documents: Sequence[Document],
+        names: str,
+        namespace: str = "default",
+        notes: tuple[str, ...] = (),
     ) -> None:
-        self.namespace = namespace
+        self.namespace, self.notes = namespace, notes
         self._files, self._documents = names, documents
-        self.now = _newest(documents)
+        self.now = time_of(documents)
 
     @classmethod
     def read(cls, target: Target) -> DumpedCluster:
@@ -52,7 +58,10 @@ class DumpedCluster(Cluster):
         groups = {kind.group for kind in OURS.values()}
         if not any(group_of(str(each.get("apiVersion"))) in groups for each in documents):
             raise BadInput(f"{names}: contains no object of Walras; {_TO_MAKE_IT}")
-        return cls(documents, names, target.namespace or "default")
+        notes: tuple[str, ...] = ()
+        if not is_decided(documents):
+            documents, notes = decided(documents), (DERIVED,)
+        return cls(documents, names, target.namespace or "default", notes)
 
     @property
     def host(self) -> str:
@@ -115,29 +124,14 @@ def _documents_of(files: Sequence[Path]) -> list[Document]:
         if not metadata.get("name"):
             return None
         # An API server gives every object a UID; what people write has none.
-        uid = f"{document.get('kind')}/{metadata.get('namespace', '')}/{metadata['name']}"
+        name = f"{document.get('kind')}/{metadata.get('namespace', '')}/{metadata['name']}"
+        uid = str(uuid5(NAMESPACE_URL, name))
         return {**document, "metadata": {"uid": uid, **metadata}}
 
     try:
         return [each.resource for each in read(files, kept)]
     except InputError as error:
         raise BadInput(*error.problems) from error
-
-
-def _newest(documents: Sequence[Document]) -> datetime:
-    """Return when the newest Lease was renewed, which lives if the dump was made then; else now."""
-    renewed = [
-        str((each.get("spec") or {}).get("renewTime"))
-        for each in documents
-        if each.get("kind") == "Lease"
-    ]
-    times = []
-    for text in renewed:
-        try:
-            times.append(datetime.fromisoformat(text))
-        except ValueError:
-            continue
-    return max((each for each in times if each.tzinfo), default=datetime.now(UTC))
 
 
 def _plural(document: Document) -> str:

@@ -121,7 +121,7 @@ def clear_by(situation: Situation, policies: Sequence[Policy], *, anew: bool) ->
                 raise BadInput(problem) from error
             click.echo(f"walras: {printable(problem)}", err=True)
             continue
-        lose = bystanders(plan, snapshot, situation.objects, machines)
+        lose = bystanders(plan, situation.objects, machines)
         cleared.append(Cleared(plan, evaluate_plan(snapshot, plan), lose))
     return cleared
 

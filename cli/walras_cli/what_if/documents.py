@@ -10,7 +10,8 @@ from walras_api import cluster, kinds
 from walras_api.assembly import Objects
 from walras_api.cluster import CLUSTER_KINDS, Workload
 from walras_api.contract import API_VERSION, JOB_LABEL, MARKET_NAME
-from walras_api.parse import ResourceError, parse_object
+from walras_api.node_allocation import NodeAllocation
+from walras_api.parse import ResourceError, parse_allocation, parse_object
 from walras_cli.documents import InputError, read
 from walras_service.failures import BadInput
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+READ_ELSEWHERE = frozenset({"PodMetrics", "NodeMetrics"})
+"""Kinds of documents that are no objects of the market, and are read from what is written."""
+
 
 @dataclass(frozen=True, slots=True)
 class Documents:
@@ -29,12 +33,14 @@ class Documents:
     Attributes:
         objects: Objects by kind, with the rules of the Market, or the default rules.
         markets: The Market that is used, if there is one.
+        allocations: NodeAllocations by node, whose agents have reported what the nodes are.
         ignored: Number of objects of each kind that is not used.
         written: All documents, also those of other kinds.
     """
 
     objects: Objects
     markets: tuple[kinds.Market, ...]
+    allocations: Mapping[str, NodeAllocation] = field(default_factory=dict)
     ignored: Counter[str] = field(default_factory=Counter)
     written: tuple[Mapping[str, Any], ...] = ()
 
@@ -76,6 +82,17 @@ def documents_from(written: Iterable[Mapping[str, Any]]) -> Documents:
     return sorting.documents([each for each in objects if each is not None])
 
 
+def parsed_document(document: object) -> object:
+    """Return what a document says; None of a kind that is not used.
+
+    Raises:
+        ResourceError: It is of a kind that is used, and invalid.
+    """
+    if isinstance(document, dict) and document.get("kind") == "NodeAllocation":
+        return parse_allocation(document, "ignore")
+    return parse_object(document)
+
+
 class Sorting:
     """Parses documents one by one, and keeps them all.
 
@@ -87,7 +104,7 @@ class Sorting:
         written: All documents.
     """
 
-    def __init__(self, parse: Callable[[object], object] = parse_object) -> None:
+    def __init__(self, parse: Callable[[object], object] = parsed_document) -> None:
         self.ignored: Counter[str] = Counter()
         self.written: list[Mapping[str, Any]] = []
         self._parse = parse
@@ -98,7 +115,7 @@ class Sorting:
         self.written.append(head)
         kind = str(head.get("kind"))
         parsed = None if _is_unlabelled_workload(head) else self._parse(document)
-        self.ignored[kind] += parsed is None
+        self.ignored[kind] += parsed is None and kind not in READ_ELSEWHERE
         return parsed
 
     def documents(self, objects: Sequence[object]) -> Documents:
@@ -139,4 +156,5 @@ def sorted_by_kind(found: Sequence[object]) -> Documents:
         workloads=those(Workload),
         rules=markets[0].spec if markets else kinds.MarketSpec(),
     )
-    return Documents(objects, markets)
+    allocations = {each.metadata.name: each for each in those(NodeAllocation)}
+    return Documents(objects, markets, allocations)

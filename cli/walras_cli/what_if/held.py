@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from walras_api.assembly import Objects
     from walras_api.cluster import Pod
     from walras_api.job_inputs import Name
+    from walras_api.kinds import MarketJob
 
 MILLI = 1000
 
@@ -59,10 +60,12 @@ class Machine(NamedTuple):
 def isolated_jobs(objects: Objects) -> frozenset[Name]:
     """Return the jobs whose pods have CPUs of their own, by namespace and name."""
     return frozenset(
-        (job.metadata.namespace, job.metadata.name)
-        for job in objects.jobs
-        if has_own_cpus(job.spec, objects.rules.cores)
+        _key(job) for job in objects.jobs if has_own_cpus(job.spec, objects.rules.cores)
     )
+
+
+def _key(job: MarketJob) -> Name:
+    return job.metadata.namespace, job.metadata.name
 
 
 def machines_of(plan: Plan, objects: Objects) -> dict[str, Machine]:
@@ -136,11 +139,12 @@ class Bystander(NamedTuple):
 
 
 def bystanders(
-    plan: Plan, snapshot: Snapshot, objects: Objects, machines: Mapping[str, Machine]
+    plan: Plan, objects: Objects, machines: Mapping[str, Machine]
 ) -> tuple[Bystander, ...]:
     """Return the pods outside the market that have less beside it, those that lose most first."""
     granted = {(grant.namespace, grant.pod): grant for grant in plan.grants}
-    most = {(job.namespace, job.pod): job.max_cores for job in snapshot.jobs}
+    most = {_key(job): job.spec.max_cores or math.inf for job in objects.jobs}
+    limited = objects.rules.cores.limits == "Kept"
     isolated = isolated_jobs(objects)
     of_nodes: defaultdict[str, list[tuple[Pod, BusyPod]]] = defaultdict(list)
     for pod in objects.pods:
@@ -151,7 +155,10 @@ def bystanders(
                 threads = machines[node].threads
                 busy = busy._replace(
                     granted=grant.held * threads,
-                    most=(most[name] or math.inf) * threads,
+                    most=min(
+                        most.get((grant.namespace, grant.name), math.inf) * threads,
+                        pod.cpu_limit if limited else math.inf,
+                    ),
                     isolated=(grant.namespace, grant.name) in isolated,
                 )
             of_nodes[node].append((pod, busy))

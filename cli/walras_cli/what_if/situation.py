@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from walras_api import cluster, kinds
 from walras_api.contract import MARKET_NAME
 from walras_api.market_job import TargetRef
+from walras_cli.documents import time_of
 from walras_cli.what_if.owners import controllers_in
 from walras_operator.decide.conditions import Problem
 from walras_operator.decide.credits.account import account_now
@@ -28,15 +28,18 @@ from walras_view.facts import NOT_ASKED
 from walras_view.text import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from walras.market.snapshot import Snapshot
+    from walras.market.snapshot import Node, Snapshot
     from walras_api.assembly import Objects
     from walras_api.kinds import AnyResource, MarketSpec
     from walras_cli.what_if.documents import Documents
     from walras_operator.decide.deadlines.follow import FollowedJob
     from walras_operator.decide.validation import Validated
     from walras_view.facts import Use
+
+MOST_NAMED = 3
+"""Nodes that a note names."""
 
 NODE = "localhost"
 """The name of the one node that --cores stands for."""
@@ -84,11 +87,18 @@ def situation_of_documents(documents: Documents, names: str, cores: int | None) 
     if cores is not None:
         objects = on_one_node(objects, cores)
     agents = frozenset(node.metadata.name for node in objects.nodes)
-    world = World(now="", objects=objects, markets=documents.markets, agents=agents)
+    allocations = documents.allocations if cores is None else {}
+    world = World(
+        now="",
+        objects=objects,
+        markets=documents.markets,
+        allocations=allocations,
+        agents=agents,
+    )
     validated = validate(world, objects.rules)
     if unusable := tuple(_unusable(validated)):
         raise BadInput(*(f"{names}: {each}" for each in unusable))
-    return _situation_of(world, validated)
+    return _situation_of(replace(world, now=rfc3339(time_of(documents.written))), validated)
 
 
 class WithoutMarketError(BadInput):
@@ -176,7 +186,6 @@ def _situation_of(world: World, validated: Validated, *notes: str) -> Situation:
         ledger = None if credit.closing is None else credit.closing.part_of(names)
     elif validated.objects.rules.memory.mechanism == "Karma":
         notes += (f"Market {MARKET_NAME}: its credits cannot be read; all users get the same",)
-    world = world if world.now else replace(world, now=_now())
     followed = follow(world, validated)
     snapshot = with_deadlines(validated.assembled.snapshot, followed, world.now)
     if not isinstance(stored, Problem):
@@ -185,13 +194,21 @@ def _situation_of(world: World, validated: Validated, *notes: str) -> Situation:
         owed = account_now(stored, world.now, rules, entitlements, unusable)
         snapshot = replace(snapshot, account=owed)
     snapshot = replace(snapshot, held=before.held, ledger=ledger)
-    notes = (*notes, *_closed_nodes(validated), *_unknown_work(followed))
+    notes = (*notes, *_closed_nodes(validated), *_uncounted(validated.objects, snapshot.nodes))
+    notes += tuple(_unknown_work(followed))
     notes += validated.assembled.notes
     return Situation(snapshot, validated.objects, notes)
 
 
-def _now() -> str:
-    return rfc3339(datetime.now(UTC))
+def _uncounted(objects: Objects, selling: Iterable[Node]) -> Iterator[str]:
+    """Yield which nodes sell CPUs as if each was a core, since nobody has counted their cores."""
+    if objects.rules.cores.unit == "core":
+        names = [each.name for each in selling if each.name not in objects.topologies]
+        if names and names != [NODE]:
+            yield (
+                f"nodes whose cores no agent has counted, so that each CPU counts as a core, with "
+                f"hyperthreads, too: {listed(names, MOST_NAMED)}"
+            )
 
 
 def _unknown_work(followed: Mapping[tuple[str, str], FollowedJob]) -> Iterator[str]:

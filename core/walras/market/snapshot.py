@@ -208,7 +208,7 @@ class Job:
     fraction: float
     work: float = 1.0
     min_cores: int = 1
-    max_cores: int | None = None
+    max_cores: float | None = None
     namespace_labels: Mapping[str, str] = field(default_factory=dict)
     pod: str = ""
     memory: MemoryDemand | None = None

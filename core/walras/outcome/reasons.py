@@ -117,7 +117,9 @@ def _bound(grant: Grant, job: Job, terms: Terms) -> str | None:
     """Return which bound decides the cores of a job; None if the market alone does."""
     quota = terms.quota
     if job.max_cores is not None and quota > job.max_cores - VISIBLE:
-        return f"all that its maxCores of {job.max_cores} allows"
+        all_ = f"all that its maxCores or CPU limit of {job.max_cores:g} allows"
+        requested = grant.floor > job.max_cores - VISIBLE
+        return f"no less than it requested, which is {all_}" if requested else all_
     if abs(quota - grant.bought) < VISIBLE:
         if job.least_cores and abs(quota - job.least_cores) < VISIBLE:
             return f"as much as {_least(job)} takes of {job.entitlement}'s budget"

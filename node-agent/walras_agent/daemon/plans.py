@@ -148,6 +148,7 @@ def node_plan(allocation: NodeAllocation) -> NodePlan:
         grants=tuple(_grant(each) for each in spec.grants),
         unit=spec.unit,
         memory_nodes=spec.memory_nodes,
+        keeps_limits=spec.limits == "Kept",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from walras_api.contract import PARTNER_ANNOTATION
 from walras_api.fields import as_quantity
@@ -69,6 +69,7 @@ class AllocationSpec(NamedTuple):
     grants: tuple[GrantSpec, ...]
     profiling: ProfilingRequest | None
     counters: tuple[CounterRequest, ...] = ()
+    limits: Literal["Kept"] | None = None
 
 
 class Allocations(NamedTuple):
@@ -149,14 +150,14 @@ def allocate(
             "enforce" if modes.get(name) == "enforce" else "observe",
             rules.cores,
             isolated,
-            _accepts_entitlements(world.allocations.get(name)),
+            _accepts_new_fields(world.allocations.get(name)),
         )
         ungranted.update(without)
     return Allocations(desired, current, ungranted, frozenset(frozen))
 
 
-def _accepts_entitlements(allocation: NodeAllocation | None) -> bool:
-    """Return whether a node's agent takes plans that say who pays: all but those of 0.1.0."""
+def _accepts_new_fields(allocation: NodeAllocation | None) -> bool:
+    """Return whether a node's agent takes fields that plans of 0.1.0 did not have."""
     status = None if allocation is None else allocation.status
     return not status or status.get("acceptsNewFields") is True
 
@@ -167,7 +168,7 @@ def _desired(
     mode: str,
     rules: CoresPolicy,
     isolated: Collection[tuple[str, str]],
-    accepts_entitlements: bool,
+    accepts_new_fields: bool,
 ) -> tuple[AllocationSpec, dict[tuple[str, str], str]]:
     """Return the spec of a node, which is the current one itself if that is equal.
 
@@ -177,14 +178,15 @@ def _desired(
         mode: ``enforce`` or ``observe``.
         rules: Rules for cores.
         isolated: Jobs whose pods have CPUs of their own, by namespace and name.
-        accepts_entitlements: Whether the agent takes a plan that says who pays.
+        accepts_new_fields: Whether the agent takes a plan that says who pays, and what becomes of
+            CPU limits.
 
     Returns:
         The spec, and why pods cannot have their grants, by the pod's namespace and name.
     """
     ungranted: dict[tuple[str, str], str] = {}
     grants = _grants(_grantable(granted, current, ungranted), isolated)
-    if not accepts_entitlements:
+    if not accepts_new_fields:
         grants = tuple(each._replace(entitlement="") for each in grants)
     spec = AllocationSpec(
         mode,
@@ -193,6 +195,7 @@ def _desired(
         grants,
         None if current is None else current.profiling,
         () if current is None else current.counters,
+        "Kept" if accepts_new_fields and rules.limits == "Kept" else None,
     )
     return current if current == spec else spec, ungranted
 
@@ -292,6 +295,7 @@ def current_spec(spec: NodeAllocationSpec) -> AllocationSpec:
         tuple(grants),
         spec.profiling,
         tuple(sorted(spec.counters, key=lambda each: each.pod_uid)),
+        spec.limits,
     )
 
 
@@ -303,6 +307,8 @@ def document(desired: AllocationSpec) -> Document:
         "memoryNodes": desired.memory_nodes,
         "grants": [_grant(each) for each in desired.grants],
     }
+    if desired.limits is not None:
+        spec["limits"] = desired.limits
     if desired.profiling is not None:
         spec["profiling"] = desired.profiling.model_dump(
             mode="json", by_alias=True, exclude_none=True

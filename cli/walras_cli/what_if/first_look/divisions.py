@@ -121,8 +121,6 @@ def wanted(population: Population) -> Floats:
 class Market:
     """The market of a population, by the rules that a new Market has.
 
-    A job's limit is the most that it can use, in whole cores, as a MarketJob would say it.
-
     Args:
         population: Users, nodes and pods.
     """
@@ -155,7 +153,7 @@ class Market:
                 entitlement=of.users[pod.user],
                 node=of.nodes[pod.node].name,
                 fraction=fraction,
-                max_cores=None if pod.limit == math.inf else math.ceil(pod.limit),
+                max_cores=None if pod.limit == math.inf else pod.limit,
                 pod=pod.name,
                 requested=pod.request,
                 floor=pod.request,

@@ -157,7 +157,7 @@ def _worked_on(held: float, used: float | None) -> float:
     return used if used is not None and used > held * (1 + BEYOND_PART) else held
 
 
-def _speed(grant: Grant, cores: float, most: int | None) -> float:
+def _speed(grant: Grant, cores: float, most: float | None) -> float:
     job = Job("", "", "", grant.node, grant.fraction, max_cores=most)
     return expected_speedup(job, cores)
 

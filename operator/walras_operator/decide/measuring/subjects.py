@@ -8,6 +8,7 @@ of the job, is created.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -117,13 +118,16 @@ def _subject(
 
 def _granted(job: MarketJob, outcomes: JobOutcomes) -> Iterator[Candidate]:
     key = job.metadata.namespace, job.metadata.name
+    objects = outcomes.validated.objects
     for number in outcomes.pods.get(key, ()):
-        pod = outcomes.validated.objects.pods[number]
+        pod = objects.pods[number]
         name = pod.metadata.namespace, pod.metadata.name
         grant: Grant | None = outcomes.grants.get(name)
         if grant is not None and name not in outcomes.ungranted:
             own, most = grant.own_cores, job.spec.max_cores
-            lacks_one = own == 1 and (most is None or most > own)
+            # A quota that stays would throttle the pod on the core that it lacks.
+            throttled = objects.rules.cores.limits == "Kept" and pod.cpu_limit < math.inf
+            lacks_one = own == 1 and (most is None or most > own) and not throttled
             yield Candidate(job, pod, grant.node, own + lacks_one, lacks_one)
 
 
