@@ -151,7 +151,8 @@ class NodeAllocationSpec(Model):
             hardware thread (thread).
         memory_nodes: NUMA nodes from which pods with CPUs of their own allocate memory: any node
             (any), or only the nodes of their CPUs (local, by ``cpuset.mems``).
-        limits: Whether the CPU limits of pods with a grant stay (Kept). If absent, they are lifted.
+        limits: Whether the CPU limits of pods with a grant stay (Kept) or are lifted (Lifted, also
+            if absent).
         grants: Grants of the node's pods, at most one for each pod.
         profiling: Measurement to make, if any.
         counters: Progress counters to read and report, of pods with deadlines.
@@ -175,7 +176,7 @@ class NodeAllocationSpec(Model):
     mode: Literal["enforce", "observe"] = "enforce"
     unit: Literal["core", "thread"] = "core"
     memory_nodes: Literal["any", "local"] = "any"
-    limits: Literal["Kept"] | None = None
+    limits: Literal["Lifted", "Kept"] | None = None
     grants: Annotated[
         list[PodGrant], Field(max_length=MOST_GRANTS), Unique("grants for the pod", key="podUID")
     ] = Field(default_factory=list)

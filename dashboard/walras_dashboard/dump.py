@@ -19,6 +19,7 @@ from walras_api.parse import ResourceError
 from walras_cli.cluster.asking import facts_of
 from walras_cli.cluster.decided import DERIVED, is_decided, with_statuses
 from walras_cli.cluster.dumped import DumpedCluster
+from walras_cli.cluster.use import use_in
 from walras_cli.documents import InputError, read, time_of
 from walras_cli.local import course
 from walras_cli.what_if.documents import (
@@ -168,7 +169,7 @@ def _first_look(documents: Documents, files: Sequence[str], names: str) -> First
             f"{names}: contains neither Entitlements nor MarketJobs; make the file by "
             f"`kubectl get ent,mj,sp,mkt,na,nodes,pods,ns -A -o yaml`"
         )
-    return first_look(documents, files)
+    return first_look(documents, files, use_in(documents.written))
 
 
 def _sample(of: course.CourseSample) -> FigureSample:

@@ -20,7 +20,7 @@ from walras_view.explain.faults import Fault
 from walras_view.explain.job import JobExplanation
 from walras_view.explain.short_pods import ShortPod
 from walras_view.explain.user import Quantum
-from walras_view.first_look import UserOutlook
+from walras_view.first_look import Unit, UserOutlook
 from walras_view.rows.jobs import JobRow
 from walras_view.rows.nodes import NodeRow
 from walras_view.rows.users import UserRow
@@ -132,6 +132,7 @@ class WithoutWalras(ApiModel):
     """What a cluster without Walras has, and would have with it.
 
     Attributes:
+        unit: What its figures count.
         result: What there is to divide, and what Walras would change, in sentences.
         users: Namespaces as users, the largest change of cores first.
         columns: What the figures of users mean, in sentences.
@@ -140,6 +141,7 @@ class WithoutWalras(ApiModel):
         next: Commands that come next.
     """
 
+    unit: Unit
     result: list[str]
     users: tuple[UserOutlook, ...]
     columns: list[str]

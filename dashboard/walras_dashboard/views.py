@@ -56,6 +56,7 @@ from walras_view.sentences.first_look import (
     loan_sentences,
     meaning_of_columns,
     result_sentences,
+    use_sentence,
 )
 from walras_view.sentences.job import auction_weights, one_more_sentences
 from walras_view.sentences.pools import prediction_sentence
@@ -387,7 +388,8 @@ class Views:
 
 def _without_walras(look: FirstLook) -> WithoutWalras:
     return WithoutWalras(
-        result=[cluster_sentence(look), *result_sentences(look)],
+        unit=look.unit,
+        result=[cluster_sentence(look), use_sentence(look), *result_sentences(look)],
         users=look.users,
         columns=list(meaning_of_columns(look)),
         loans=list(loan_sentences(look)),

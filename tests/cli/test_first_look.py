@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 DUMPS = Path(__file__).parent / "dumps"
+CASES = Path(__file__).parent / "first_look"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -105,7 +106,7 @@ def test_kubeadm() -> None:
     }
     assert cores(page, "today") == pytest.approx(today)
     third = {"analytics": 7.5 / 3 + 7.25 / 3, "shop": 7.5 / 3 + 7.25 / 3, "dev": 7.25 / 3}
-    assert cores(page, "quotas") == pytest.approx(third)
+    assert cores(page, "guarantee") == pytest.approx(third)
     assert users(page)["dev"]["starvingPods"] == {"today": 1, "market": 0}
     assert page["notes"] == [
         "nodes that are left out: worker-3 is not ready",
@@ -166,7 +167,7 @@ def test_eks_with_queues_of_kueue() -> None:
 @pytest.mark.parametrize("name", ["kubeadm.yaml", "k3s.json", "eks.yaml"])
 def test_nothing_is_divided_twice_and_requests_are_kept(name: str) -> None:
     page = looked("-f", str(DUMPS / name))
-    for when in ("today", "quotas"):
+    for when in ("today", "guarantee"):
         assert sum(cores(page, when).values()) <= page["cores"] + 1e-9
     least = {each["name"]: each["cores"]["market"]["least"] for each in page["users"]}
     assert sum(least.values()) <= page["cores"] + 1e-9
@@ -229,7 +230,7 @@ def _check(page: dict[str, Document], dump: str, folder: Path, known: dict[str, 
         held, told = user["cores"]["market"], page[name]["cores"]["market"]
         assert held["least"] == held["most"]
         assert told["least"] - 1e-6 <= held["least"] <= told["most"] + 1e-6
-        gain, range_ = user["gain"]["market"], page[name]["gain"]["market"]
+        gain, range_ = user["gain"], page[name]["gain"]
         if range_ is not None:
             assert range_["least"] - 1e-6 <= gain["least"] <= range_["most"] + 1e-6
 
@@ -247,12 +248,12 @@ def test_a_gain_whose_sign_depends_on_what_is_unknown_is_no_number(tmp_path: Pat
         file = tmp_path / "speedups.yaml"
         file.write_text(f"a: {others}\nb: {b}\nc: {others}\n")
         page = users(looked("-f", dump, "--speedups", str(file)))
-        gains.append(page["b"]["gain"]["market"]["least"])
+        gains.append(page["b"]["gain"]["least"])
     assert min(gains) < -0.005 < 0.005 < max(gains)
     page = users(looked("-f", dump))
-    assert page["b"]["gain"]["market"] is None
-    assert page["a"]["gain"]["market"]["least"] > 0
-    assert page["c"]["gain"]["market"]["most"] < 0
+    assert page["b"]["gain"] is None
+    assert page["a"]["gain"]["least"] > 0
+    assert page["c"]["gain"]["most"] < 0
     text = walras("what-if", "-f", dump).stdout
     assert "3 users with Walras, compared with today: 1 faster, 1 slower, 1 unknown." in text
     [row] = [line for line in text.splitlines() if re.match("b +1 ", line)]
@@ -284,30 +285,53 @@ def test_what_the_screen_says() -> None:
     lines = walras("what-if", "-f", str(DUMPS / "kubeadm.yaml"), COLUMNS="80").stdout.splitlines()
     text = "\n".join(lines)
     assert "3 users with Walras, compared with today: 2 faster, 1 slower." in lines
-    assert "Only users with more cores than their share today would be slower." in lines
-    assert "Pods that starve, with less than 0.1 of a core: 1 today, 0 with Walras." in lines
-    assert "dev lends " in text
-    assert "- analytics/fit (CronJob, requests 3): 7.3 cores today, 3.0 with Walras, 15 to" in text
-    assert "0.0 cores today (starving), 2.6 to 4.0 with Walras, over 100 times as fast" in text
+    assert lines[0].startswith("Worst case: no use of CPUs is known")
+    assert (
+        "analytics would be slower, and keeps its guarantee: what its share of its nodes gets "
+        "done, 4.9 CPUs." in lines
+    )
+    assert (
+        "Pods that starve if all are busy at once, with less than 0.1 of a CPU: 1 today, 0 with "
+        "Walras." in lines
+    )
+    assert "shop lends 0.6 CPUs of its guarantee to analytics" in lines
+    assert "- analytics/fit (CronJob, requests 3): 7.3 CPUs today, 3.0 with Walras, 15 to" in text
+    assert "0.0 CPUs today (starving), 2.6 to 4.0 with Walras\n" in text
     assert "- shop/checkout (Deployment, 2 pods, requests 0.2): " in text
     [head] = [line for line in lines if line.startswith("user ")]
-    shown = ["today", *(["quotas", "Walras"] * 2), "today", "Walras"]
-    assert head.split() == ["user", "pods", "share", *shown]
+    shown = ["today", "Walras", "Walras", "today", "Walras"]
+    assert head.split() == ["user", "pods", "guarantee", *shown]
 
 
-def test_users_who_get_slower_with_less_than_their_share_are_not_said_to_have_more(
-    tmp_path: Path,
-) -> None:
-    """a is entitled to 4.5 of 9 cores, and has 3.2 of n1 today, where b has its half."""
+def test_nobody_is_said_to_lend_what_it_cannot_reach() -> None:
+    """b has one pod, on a node that three users share, and a has two nodes alone."""
+    page = looked("-f", str(CASES / "share-not-reached.json"))
+    assert cores(page, "guarantee") == pytest.approx({"a": 2 * 4, "b": 4, "c": 4, "d": 4})
+    assert page["loans"] == []
+    assert all(each["keepsGuarantee"] for each in page["users"])
+    text = walras("what-if", "-f", str(CASES / "share-not-reached.json")).stdout
+    assert "lends" not in text
+    assert "b would be slower, and keeps its guarantee" in text
+    assert "%" not in next(line for line in text.splitlines() if re.match("d +1 ", line))
+
+
+def test_who_is_below_its_guarantee_is_told_whose_requests_are_kept(tmp_path: Path) -> None:
+    """On n1 the share of each is 4: a requests 6, for which it gives up cores of n2."""
     dump = written(
         tmp_path / "dump.yaml",
-        *(node("n1", "4"), node("n2", "5")),
-        *(pod("a", "x", "4", "n1"), pod("b", "y", "1", "n1")),
+        *(node("n1", "8"), pod("a", "x", "6"), pod("b", "y")),
+        *(node("n2", "8"), pod("b", "z", "1", "n2"), pod("a", "w", "1", "n2")),
+        *(pod("b", "v", "1", "n2"), pod("b", "u", "1", "n2")),
     )
-    [a] = [each for each in looked("-f", dump)["users"] if each["name"] == "a"]
-    assert a["cores"]["today"] < a["entitled"]
-    assert a["gain"]["market"]["most"] < 0
-    assert "Only users with more" not in walras("what-if", "-f", dump).stdout
+    page = users(looked("-f", dump))
+    assert not page["a"]["keepsGuarantee"]
+    assert page["a"]["requestsBeyondShares"] == ["its own pods"]
+    assert page["b"]["requestsBeyondShares"] == ["others' pods"]
+    assert page["b"]["keepsGuarantee"]
+    assert (
+        "a would be slower, below its guarantee of 8.0 CPUs: requests of its own pods, beyond a "
+        "share, are kept." in walras("what-if", "-f", dump).stdout.splitlines()
+    )
 
 
 def test_the_page_in_the_documentation_is_what_is_printed() -> None:
@@ -339,7 +363,7 @@ def test_use_that_is_known_leaves_idle_time_to_others(tmp_path: Path) -> None:
     assert cores(looked("-f", dump), "today") == pytest.approx({"a": 6.4, "b": 1.6})
     with _Prometheus({("a", "idle"): 0.5, ("b", "busy"): 1.5}) as prometheus:
         page = looked("-f", dump, "--prometheus", prometheus.url)
-    assert page["podsWithKnownUse"] == 2
+    assert (page["podsWithKnownUse"], page["useFrom"]) == (2, "Prometheus")
     assert cores(page, "today") == pytest.approx({"a": 0.5, "b": 7.5})
     assert (
         'namespace, pod) (rate(container_cpu_usage_seconds_total{container!=""'
@@ -358,6 +382,77 @@ def test_use_that_is_known_makes_requests_that_fit_it(tmp_path: Path) -> None:
     assert requests["idle"]["request"] == pytest.approx(0.5, abs=0.08)
     assert requests["busy"]["request"] == pytest.approx(1.73)
     assert (requests["busy"]["fitNow"], requests["busy"]["fitThen"]) == (3, 3)
+
+
+def test_use_that_lies_in_the_file_is_read() -> None:
+    """a uses 0.2 of 16 CPUs and requests 8, b uses 15 and requests 1."""
+    file = str(CASES / "use-in-the-file.json")
+    page = looked("-f", file)
+    assert (page["podsWithKnownUse"], page["useFrom"]) == (2, "PodMetrics")
+    assert cores(page, "today") == pytest.approx({"a": 0.2, "b": 15.8})
+    for name, user in users(page).items():
+        market = user["cores"]["market"]
+        assert (market["least"], market["most"]) == pytest.approx((cores(page, "today")[name],) * 2)
+        assert (user["gain"]["least"], user["gain"]["most"]) == pytest.approx((0, 0))
+    lines = walras("what-if", "-f", file).stdout.splitlines()
+    assert lines[0] == "The use of all 2 pods is known, from PodMetrics."
+    assert "2 users with Walras, compared with today: 2 as fast." in lines
+
+
+def test_use_of_some_pods_is_said_to_be_that_of_some(tmp_path: Path) -> None:
+    document = json.loads((CASES / "use-in-the-file.json").read_text())
+    document["items"].pop()
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps(document))
+    first = walras("what-if", "-f", str(dump)).stdout.splitlines()[0]
+    assert first == ("The use of 1 of 2 pods is known, from PodMetrics; the others count as busy.")
+
+
+def test_what_idle_pods_leave_is_used_by_their_user_first_and_then_by_others(
+    tmp_path: Path,
+) -> None:
+    used = {("a", "idle"): "1", ("a", "busy"): "9", ("b", "busy"): "9"}
+    metrics = [
+        {
+            "apiVersion": "metrics.k8s.io/v1beta1",
+            "kind": "PodMetrics",
+            "metadata": {"namespace": namespace, "name": name},
+            "containers": [{"name": "main", "usage": {"cpu": cpu}}],
+        }
+        for (namespace, name), cpu in used.items()
+    ]
+    pods = [pod(namespace, name, "2", limit="") for namespace, name in used]
+    dump = written(tmp_path / "dump.yaml", node("n1", "16"), *pods, *metrics)
+    page = looked("-f", dump)
+    # Each user's half of the node stays its own while it can use it.
+    held = {name: user["cores"]["market"] for name, user in users(page).items()}
+    assert held["a"]["least"] == pytest.approx(8, abs=0.01)
+    assert held["b"]["most"] == pytest.approx(8, abs=0.01)
+    for each in metrics[1:2]:
+        each["containers"] = [{"name": "main", "usage": {"cpu": "0.5"}}]
+    dump = written(tmp_path / "dump.yaml", node("n1", "16"), *pods, *metrics)
+    held = {name: user["cores"]["market"] for name, user in users(looked("-f", dump)).items()}
+    assert held["a"]["most"] == pytest.approx(1.5)
+    assert held["b"]["least"] == pytest.approx(14.5)
+
+
+def test_cores_are_counted_where_all_nodes_report_them(tmp_path: Path) -> None:
+    """A CPU of n1 is half a core."""
+    report = {"cpus": "0-7", "cores": 4, "threads": 8, "sockets": 1}
+    allocation = {
+        "apiVersion": "walras.dev/v1alpha1",
+        "kind": "NodeAllocation",
+        "metadata": {"name": "n1"},
+        "spec": {"epoch": 1},
+        "status": {"topology": report},
+    }
+    documents = [node("n1", "8"), pod("a", "x", "2", limit="3"), pod("b", "y", "1"), allocation]
+    page = looked("-f", written(tmp_path / "dump.yaml", *documents))
+    assert (page["unit"], page["cores"]) == ("core", 4)
+    assert cores(page, "today") == pytest.approx({"a": 1.5, "b": 2.5})
+    assert [each["requested"] for each in page["jobs"]] == [1, 0.5]
+    page = looked("-f", written(tmp_path / "dump.yaml", *documents, node("n2", "2")))
+    assert (page["unit"], page["cores"]) == ("CPU", 10)
 
 
 class _Prometheus(Answering):

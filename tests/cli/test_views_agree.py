@@ -135,3 +135,28 @@ def test_a_cpu_limit_below_a_core_costs_its_pod_nothing_and_nobody_else() -> Non
     for each in (*look["users"], *look["jobs"]):
         gain = each["gain"]["market"] if "market" in (each["gain"] or {}) else each["gain"]
         assert gain["least"] > -0.005, each["name"]
+
+
+def test_a_pod_outside_the_market_is_named_with_what_it_has_and_would_have(tmp_path: Path) -> None:
+    file = Path(__file__).parent / "first_look/bystander.yaml"
+    said = (
+        "Pod a/shop on n1 is outside the market: while all pods are busy, 8 cores today, at least "
+        "its request of 1 with Walras"
+    )
+    plan = printed("what-if", "-f", str(file))
+    assert said in plan["notes"]
+    [shop] = plan["bystanders"]
+    assert (shop["plain"], shop["least"], shop["requested"]) == pytest.approx((8, 1, 1))
+    assert shop["uses"] is None
+
+    for cpu, loses in (("3", "up to 2"), ("500m", "nothing")):
+        measured = {
+            "apiVersion": "metrics.k8s.io/v1beta1",
+            "kind": "PodMetrics",
+            "metadata": {"name": "shop", "namespace": "a"},
+            "containers": [{"name": "c", "usage": {"cpu": cpu}}],
+        }
+        used = tmp_path / "used.yaml"
+        used.write_text(f"{file.read_text()}---\n{json.dumps(measured)}\n")
+        (note,) = [each for each in printed("what-if", "-f", str(used))["notes"] if said in each]
+        assert note.endswith(f" that it uses it would lose {loses}")

@@ -579,7 +579,7 @@ def test_a_cpu_limit_is_the_most_that_a_pod_buys_in_thousandths(
     limited = pod("train-0", labels={"app": "train"}, spec={"containers": containers})
     objects = Objects(
         entitlements=[entitlement()],
-        jobs=[job("train", **({"maxCores": max_cores} if max_cores else {}))],
+        jobs=[job("train", created=None, **({"maxCores": max_cores} if max_cores else {}))],
         nodes=[node(cpu=str(threads))],
         pods=[limited],
         topologies={"n1": ProcessorCounts(8, threads, 1)},

@@ -122,11 +122,13 @@ class Use:
         pods: Use by namespace and name; None if unknown.
         nodes: Use by name of the node; None if unknown.
         missing: Reason why some use is unknown, and the remedy; empty if all is known.
+        source: What measured it, in words; empty if nobody did.
     """
 
     pods: Mapping[tuple[str, str], Used] | None = None
     nodes: Mapping[str, Used] | None = None
     missing: tuple[str, ...] = field(default=())
+    source: str = ""
 
 
 NOT_ASKED = Use()

@@ -12,6 +12,9 @@ from walras_view.documents import Shown
 Shares = Literal["equal", "requests", "quota"]
 """Sources of users' shares."""
 
+Unit = Literal["core", "CPU"]
+"""What a figure counts: a physical core, or a CPU of Kubernetes, which may be a hyperthread."""
+
 NO_CHANGE = 0.005
 """Part of a speed, or cores, that are printed as nothing."""
 
@@ -34,7 +37,7 @@ class Range(Shown):
 
 @dataclass(frozen=True, slots=True)
 class CoresOfJob(Shown):
-    """Cores of a job's pods while all pods are busy.
+    """Cores of a job's pods.
 
     Attributes:
         today: On plain Kubernetes.
@@ -47,16 +50,16 @@ class CoresOfJob(Shown):
 
 @dataclass(frozen=True, slots=True)
 class CoresOfUser(Shown):
-    """Cores of a user's pods while all pods are busy.
+    """Cores of a user's pods.
 
     Attributes:
+        guarantee: What its share of the nodes where its pods run lets them use.
         today: On plain Kubernetes.
-        quotas: Under fixed quotas.
         market: In the market.
     """
 
+    guarantee: float
     today: float
-    quotas: float
     market: Range
 
     @computed_field  # type: ignore[prop-decorator]
@@ -64,31 +67,6 @@ class CoresOfUser(Shown):
     def market_text(self) -> str:
         """Those in the market, as a text."""
         return cores_text(self.market, "..")
-
-
-@dataclass(frozen=True, slots=True)
-class Gain(Shown):
-    """Parts by which a user's jobs are faster than today; None where not even the sign is known.
-
-    Attributes:
-        quotas: Under fixed quotas.
-        market: In the market.
-    """
-
-    quotas: Range | None
-    market: Range | None
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def quotas_text(self) -> str:
-        """That under fixed quotas, as a text."""
-        return gain_text(self.quotas)
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def market_text(self) -> str:
-        """That in the market, as a text."""
-        return gain_text(self.market)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,25 +79,38 @@ class StarvingPods(Shown):
 
 @dataclass(frozen=True, slots=True)
 class UserOutlook(Shown):
-    """What a user has today, and would have.
+    """What a user has today, is guaranteed, and would have.
 
     Attributes:
         name: Its name.
         part: Part of the cluster that its share is worth.
-        entitled: Cores that this part is.
         pods: Number of its pods.
         cores: Cores of its pods.
-        gain: Gain of its jobs in speed.
+        gain: Part by which its pods are faster in the market than today; None if not even the sign
+            is known.
+        keeps_guarantee: Whether its pods get done in the market, to one percent, what its share of
+            their nodes alone would let them.
+        requests_beyond_shares: Whose pods request more than their user's share of one of its nodes:
+            its own, or others'. These keep that, and nobody else has it.
         starving_pods: Its pods that hardly run.
     """
 
     name: str
     part: float
-    entitled: float
     pods: int
     cores: CoresOfUser
-    gain: Gain
+    gain: Range | None
+    keeps_guarantee: bool
+    requests_beyond_shares: tuple[Literal["its own pods", "others' pods"], ...]
     starving_pods: StarvingPods
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def gain_text(self) -> str:
+        """Its gain as a text; where nothing is to be compared with, a word."""
+        if self.cores.today < STARVING and self.starving_pods.today:
+            return "starves today"
+        return gain_text(self.gain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +123,7 @@ class JobOutlook(Shown):
         name: Name of that object.
         user: Name of its user.
         pods: Number of its pods.
-        requested: CPUs that they request.
+        requested: What they request.
         cores: Cores of its pods.
         gain: Part by which its pods are faster in the market than today; None if not even the sign
             is known.
@@ -152,7 +143,7 @@ class JobOutlook(Shown):
 
 @dataclass(frozen=True, slots=True)
 class Loan(Shown):
-    """Cores of a user's share of nodes that another user has under all assumptions."""
+    """Cores of a user's guarantee that another user has under all assumptions."""
 
     lender: str
     borrower: str
@@ -183,11 +174,14 @@ class FirstLook(Shown):
     Attributes:
         users_by: Who is a user: ``namespace``, ``kueue``, ``label:KEY`` or ``annotation:KEY``.
         shares: Source of users' shares.
+        unit: What all figures of cores count: cores, where agents have reported them of all nodes,
+            else CPUs, as Kubernetes does.
         cores: Cores of all nodes that are divided.
         nodes: Number of these nodes.
         pods: Number of pods of users.
         fractions: Assumptions on parallel fractions.
         pods_with_known_use: Number of pods whose use of CPUs is known.
+        use_from: What measured that; empty if nothing did.
         users: Users, the largest change of cores first.
         loans: Loans, the largest first.
         jobs: Jobs, likewise.
@@ -197,11 +191,13 @@ class FirstLook(Shown):
 
     users_by: str
     shares: Shares
+    unit: Unit
     cores: float
     nodes: int
     pods: int
     fractions: Assumptions
     pods_with_known_use: int
+    use_from: str
     users: tuple[UserOutlook, ...]
     loans: tuple[Loan, ...]
     jobs: tuple[JobOutlook, ...]

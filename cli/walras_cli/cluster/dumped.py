@@ -135,7 +135,8 @@ def _documents_of(files: Sequence[Path]) -> list[Document]:
 
 
 def _plural(document: Document) -> str:
-    return f"{str(document.get('kind')).lower()}s"
+    kind = str(document.get("kind"))
+    return {"PodMetrics": "pods", "NodeMetrics": "nodes"}.get(kind, f"{kind.lower()}s")
 
 
 def _name(document: Document) -> tuple[str, str]:

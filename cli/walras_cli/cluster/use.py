@@ -1,4 +1,4 @@
-"""Facts: the memory of pods, and what nodes use, where something in the cluster measures that.
+"""Facts: the memory of pods, and what nodes use, where something in a cluster or its files has it.
 
 The metrics API (``metrics.k8s.io``, which metrics-server and others serve) is the only source: the
 agents of nodes count the CPU time of pods with a grant, and nothing else.
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from walras_cli.cluster.connection import Cluster
 
 NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "nodes")
+_GROUP = "metrics.k8s.io/"
 POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "pods", namespaced=True)
 
 _UNKNOWN = "use of memory and by nodes is unknown"
@@ -43,11 +44,22 @@ def use_of(cluster: Cluster, namespace: str) -> Use:
     pods, nodes = (each.result() for each in asked)
     missing = dict.fromkeys(each for each in (pods, nodes) if isinstance(each, str))
     return Use(
-        None if isinstance(pods, str) else {_name(each): _of_pod(each) for each in pods},
-        None
-        if isinstance(nodes, str)
-        else {each["metadata"]["name"]: _sum([each]) for each in nodes},
+        None if isinstance(pods, str) else _of_pods(pods),
+        None if isinstance(nodes, str) else _of_nodes(nodes),
         tuple(missing),
+        "" if isinstance(pods, str) else "the metrics API",
+    )
+
+
+def use_in(documents: Iterable[Mapping[str, Any]]) -> Use:
+    """Return what pods and nodes use by the PodMetrics and NodeMetrics among documents."""
+    measured = [each for each in documents if str(each.get("apiVersion")).startswith(_GROUP)]
+    pods = [each for each in measured if each.get("kind") == "PodMetrics"]
+    nodes = [each for each in measured if each.get("kind") == "NodeMetrics"]
+    return Use(
+        _of_pods(pods) if pods else None,
+        _of_nodes(nodes) if nodes else None,
+        source="PodMetrics" if pods else "",
     )
 
 
@@ -71,12 +83,16 @@ def _items(cluster: Cluster, kind: Kind, namespace: str) -> list[Any] | str:
         return f"{_UNKNOWN}: {error}; check that metrics-server runs"
 
 
-def _name(pod: Mapping[str, Any]) -> tuple[str, str]:
-    return pod["metadata"].get("namespace", ""), pod["metadata"]["name"]
+def _of_pods(measured: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Used]:
+    used = {}
+    for each in measured:
+        metadata, containers = each["metadata"], each.get("containers") or ()
+        used[metadata.get("namespace", "default"), metadata["name"]] = _sum(containers)
+    return used
 
 
-def _of_pod(pod: Mapping[str, Any]) -> Used:
-    return _sum(pod.get("containers") or ())
+def _of_nodes(measured: Iterable[Mapping[str, Any]]) -> dict[str, Used]:
+    return {each["metadata"]["name"]: _sum([each]) for each in measured}
 
 
 def _sum(measured: Iterable[Mapping[str, Any]]) -> Used:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from walras_cli.cluster.connection import Cluster
     from walras_cli.cluster.options import Target
     from walras_operator.decide.world import World
+    from walras_view.facts import Use
 
 T = TypeVar("T", bound="kinds.Resource | cluster.NodeObject | cluster.Pod | cluster.Namespace")
 
@@ -134,12 +135,13 @@ class ChangedCluster:
             return _changed_dump(whole, dumps, files, documents, cores)
         if not live and files and (cores is not None or documents.objects.nodes):
             return cls(situation_of_documents(documents, _names(files), cores))
-        world = _world(target, files)
+        world, use = _world(target, files)
         rules = _rules(world)
+        then = replace(_situation(world, rules, documents), use=use)
         if not files:
-            return cls(_situation(world, rules, documents), whole_and_live=True)
+            return cls(then, whole_and_live=True)
         now = _situation(world, rules, documents_of(())) if rules else None
-        return cls(_situation(world, rules, documents), now)
+        return cls(then, now)
 
 
 def _changed_dump(
@@ -158,15 +160,16 @@ def _changed_dump(
     return ChangedCluster(situation_of_documents(changed, _names([*dumps, *files]), cores), now)
 
 
-def _world(target: Target, files: Sequence[Path]) -> World:
+def _world(target: Target, files: Sequence[Path]) -> tuple[World, Use]:
     from walras_cli.cluster.connection import connected
     from walras_cli.cluster.live import world_of
+    from walras_cli.cluster.use import use_of
 
     try:
         with connected(target) as cluster:
             if not files:
                 _require_walras(cluster)
-            return world_of(cluster)
+            return world_of(cluster), use_of(cluster, "")
     except WithoutMarketError:
         raise
     except Failure as error:

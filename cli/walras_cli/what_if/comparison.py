@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from walras_view.explain.pools import PoolExplanation
 
 
+NEAR = 0.01
+"""Part by which what a pod has may differ from its request, and be called that."""
+
 MOST_NAMED = 8
 """Pods outside the market that notes name; scripts get all."""
 
@@ -121,7 +124,7 @@ def clear_by(situation: Situation, policies: Sequence[Policy], *, anew: bool) ->
                 raise BadInput(problem) from error
             click.echo(f"walras: {printable(problem)}", err=True)
             continue
-        lose = bystanders(plan, situation.objects, machines)
+        lose = bystanders(plan, situation.objects, machines, situation.use)
         cleared.append(Cleared(plan, evaluate_plan(snapshot, plan), lose))
     return cleared
 
@@ -209,13 +212,23 @@ def _short(plan: Plan) -> Iterator[str]:
 def _outside(pods: Sequence[Bystander]) -> Iterator[str]:
     """Yield which pods outside the market have less beside it, and how much."""
     for each in pods[:MOST_NAMED]:
+        kept = each.least < each.requested * (1 + NEAR)
+        of_request = f"its request of {each.requested:.4g}" if kept else f"{each.least:.4g}"
         yield (
-            f"Pod {each.namespace}/{each.name} on {each.node} is outside the market: "
-            f"{each.plain:.4g} cores on plain Kubernetes, at least {each.least:.4g} beside the "
-            "market, while all pods are busy"
+            f"Pod {each.namespace}/{each.name} on {each.node} is outside the market: while all "
+            f"pods are busy, {each.plain:.4g} cores today, at least {of_request} with Walras"
+            f"{_of_use(each)}"
         )
     if len(pods) > MOST_NAMED:
         yield f"{len(pods) - MOST_NAMED} more pods outside the market have less; -o json has them"
+
+
+def _of_use(pod: Bystander) -> str:
+    """Return what a pod would lose of what it uses, if that is known."""
+    if pod.uses is None or pod.loses is None:
+        return ""
+    loses = f"up to {pod.loses:.4g}" if pod.loses > 0 else "nothing"
+    return f"; of the {pod.uses:.4g} that it uses it would lose {loses}"
 
 
 def _deadlines(plan: Plan) -> Iterator[str]:

@@ -12,6 +12,7 @@ from walras_api.cluster import CLUSTER_KINDS, Workload
 from walras_api.contract import API_VERSION, JOB_LABEL, MARKET_NAME
 from walras_api.node_allocation import NodeAllocation
 from walras_api.parse import ResourceError, parse_allocation, parse_object
+from walras_api.supply import reported_processors
 from walras_cli.documents import InputError, read
 from walras_service.failures import BadInput
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from walras_api.supply import ProcessorCounts
 
 T = TypeVar("T")
 
@@ -48,6 +50,14 @@ class Documents:
     def rules(self) -> kinds.MarketSpec | None:
         """Rules of the Market; None if there is no Market."""
         return self.markets[0].spec if self.markets else None
+
+    @property
+    def topologies(self) -> dict[str, ProcessorCounts]:
+        """Processors that agents have reported, by node."""
+        reported = {
+            name: reported_processors(each.status) for name, each in self.allocations.items()
+        }
+        return {name: each for name, each in reported.items() if each is not None}
 
 
 def default_market() -> kinds.Market:

@@ -15,6 +15,7 @@ from walras.analysis.domains import BusyPod, Processors, losses, time_by_grants
 from walras.market.snapshot import identity
 from walras.speedup.amdahls_law import speedup_in_hardware
 from walras_api.job_inputs import has_own_cpus
+from walras_view.facts import NOT_ASKED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from walras_api.cluster import Pod
     from walras_api.job_inputs import Name
     from walras_api.kinds import MarketJob
+    from walras_view.facts import Use
 
 MILLI = 1000
 
@@ -129,6 +131,8 @@ class Bystander(NamedTuple):
         node: Its node.
         plain: Cores that it has on plain Kubernetes while all pods of its node are busy.
         least: Cores that it has beside the market then, and at least.
+        requested: Cores that it requests.
+        uses: Cores that it uses now; None if unknown.
     """
 
     namespace: str
@@ -136,12 +140,20 @@ class Bystander(NamedTuple):
     node: str
     plain: float
     least: float
+    requested: float
+    uses: float | None = None
+
+    @property
+    def loses(self) -> float | None:
+        """Cores that it uses now and would lose while all pods are busy; None if unknown."""
+        return None if self.uses is None else max(min(self.uses, self.plain) - self.least, 0.0)
 
 
 def bystanders(
-    plan: Plan, objects: Objects, machines: Mapping[str, Machine]
+    plan: Plan, objects: Objects, machines: Mapping[str, Machine], use: Use = NOT_ASKED
 ) -> tuple[Bystander, ...]:
     """Return the pods outside the market that have less beside it, those that lose most first."""
+    used = use.pods or {}
     granted = {(grant.namespace, grant.pod): grant for grant in plan.grants}
     most = {_key(job): job.spec.max_cores or math.inf for job in objects.jobs}
     limited = objects.rules.cores.limits == "Kept"
@@ -162,17 +174,23 @@ def bystanders(
                     isolated=(grant.namespace, grant.name) in isolated,
                 )
             of_nodes[node].append((pod, busy))
-    found = [
-        Bystander(
-            pods[loss.pod][0].metadata.namespace,
-            pods[loss.pod][0].metadata.name,
-            node,
-            loss.plain / machines[node].threads,
-            loss.least / machines[node].threads,
-        )
-        for node, pods in of_nodes.items()
-        for loss in losses(machines[node].processors, [busy for _, busy in pods])
-    ]
+    found = []
+    for node, pods in of_nodes.items():
+        threads = machines[node].threads
+        for loss in losses(machines[node].processors, [busy for _, busy in pods]):
+            pod, busy = pods[loss.pod]
+            name = pod.metadata.namespace, pod.metadata.name
+            uses = used[name].cpus / threads if name in used else None
+            found.append(
+                Bystander(
+                    *name,
+                    node,
+                    loss.plain / threads,
+                    loss.least / threads,
+                    busy.requested / threads,
+                    uses,
+                )
+            )
     return tuple(sorted(found, key=lambda each: (each.least - each.plain, each)))
 
 

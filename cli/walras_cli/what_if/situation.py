@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from walras_api import cluster, kinds
 from walras_api.contract import MARKET_NAME
 from walras_api.market_job import TargetRef
+from walras_cli.cluster.use import use_in
 from walras_cli.documents import time_of
 from walras_cli.what_if.owners import controllers_in
 from walras_operator.decide.conditions import Problem
@@ -53,11 +54,13 @@ class Situation:
         snapshot: Input of the market.
         objects: Objects that the snapshot was made of, with the rules of the Market.
         notes: Lines for people about objects that take no part, and figures that are unknown.
+        use: What pods use, as far as that is known.
     """
 
     snapshot: Snapshot
     objects: Objects
     notes: tuple[str, ...]
+    use: Use = NOT_ASKED
 
     @property
     def rules(self) -> MarketSpec:
@@ -83,6 +86,7 @@ def situation_of_documents(documents: Documents, names: str, cores: int | None) 
             "for; start the labelled workload and run `kubectl get nodes,pods,ns -A -o yaml | "
             "walras what-if -f -`, or write a MarketJob for it as in examples/cluster/jobs.yaml",
             documents,
+            use_in(documents.written),
         )
     if cores is not None:
         objects = on_one_node(objects, cores)
@@ -98,7 +102,8 @@ def situation_of_documents(documents: Documents, names: str, cores: int | None) 
     validated = validate(world, objects.rules)
     if unusable := tuple(_unusable(validated)):
         raise BadInput(*(f"{names}: {each}" for each in unusable))
-    return _situation_of(replace(world, now=rfc3339(time_of(documents.written))), validated)
+    made = _situation_of(replace(world, now=rfc3339(time_of(documents.written))), validated)
+    return replace(made, use=use_in(documents.written))
 
 
 class WithoutMarketError(BadInput):

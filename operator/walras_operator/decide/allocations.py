@@ -69,7 +69,7 @@ class AllocationSpec(NamedTuple):
     grants: tuple[GrantSpec, ...]
     profiling: ProfilingRequest | None
     counters: tuple[CounterRequest, ...] = ()
-    limits: Literal["Kept"] | None = None
+    limits: Literal["Lifted", "Kept"] | None = None
 
 
 class Allocations(NamedTuple):

@@ -1,8 +1,8 @@
-"""Pure: the cores of pods today, under fixed quotas, and in the market, while all pods are busy.
+"""Pure: the cores of pods today, by their users' shares of nodes alone, and in the market.
 
 Today means plain Kubernetes: the kernel divides a node's time by the weights that the kubelet gives
-groups for their requests, and what one cannot use goes to the others (weighted max-min fairness).
-With fixed quotas, every user has its share of every node and lends nothing.
+groups for their requests. In the market it divides it by what pods bought. Either way, what a pod
+does not use goes to the others (weighted max-min fairness), and limits hold.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from walras.analysis.domains import MOST_SHARED, BusyPod, Processors, time_by_grants
 from walras.clearing import cores_held
+from walras.division.holdings import THOUSANDTH
 from walras.market.snapshot import Entitlement, Job, Snapshot, identity
 from walras.numerics.segments import group
 from walras.numerics.water_filling import water_fill
@@ -20,6 +22,7 @@ from walras_api.assembly import policy_of
 from walras_api.market import MarketSpec
 
 if TYPE_CHECKING:
+    from walras.market.snapshot import Node
     from walras.numerics.arrays import Floats, Integers
     from walras.numerics.segments import Grouping
     from walras_cli.what_if.first_look.population import Population
@@ -55,6 +58,12 @@ class Columns(NamedTuple):
             np.array([order.index(pod.quality) for pod in pods], np.int64),
         )
 
+    def pairs(self, population: Population) -> tuple[Integers, Integers, Integers]:
+        """Return the pair of a user and a node of each pod, and user and node of each pair."""
+        nodes = len(population.nodes)
+        pairs, pair = np.unique(self.user * nodes + self.node, return_inverse=True)
+        return (pair, *np.divmod(pairs, nodes))
+
 
 def plain_kubernetes(population: Population, most: Floats) -> Floats:
     """Return the cores of pods on nodes that the kernel divides by requests, shape (k,).
@@ -83,7 +92,7 @@ def plain_kubernetes(population: Population, most: Floats) -> Floats:
     return _divided(at.weight, most, upper, group(member, len(names)))
 
 
-def fixed_quotas(population: Population, most: Floats) -> Floats:
+def shares_alone(population: Population, most: Floats) -> Floats:
     """Return the cores of pods where every user has its share of every node alone, shape (k,).
 
     A user's pods on a node divide its share by their weights.
@@ -95,10 +104,45 @@ def fixed_quotas(population: Population, most: Floats) -> Floats:
     at = Columns.of(population)
     part = np.array(population.shares, np.float64)
     part /= part.sum()
-    pairs, pair = np.unique(at.user * len(population.nodes) + at.node, return_inverse=True)
-    user, node = np.divmod(pairs, len(population.nodes))
+    pair, user, node = at.pairs(population)
     room = part[user] * np.array([each.cores for each in population.nodes])[node]
-    return _divided(at.weight, most, room, group(pair, len(pairs)))
+    return _divided(at.weight, most, room, group(pair, len(user)))
+
+
+def conserving_work(population: Population, bought: Floats, most: Floats) -> Floats:
+    """Return the cores of pods on nodes that the kernel divides by what they bought, shape (k,).
+
+    What a pod leaves, its user's other pods on the node use first, and then those of others. On a
+    node of several domains, they use what is left in their own.
+
+    Args:
+        population: The pods.
+        bought: Cores that each pod bought, shape (k,).
+        most: Most cores that each pod uses, shape (k,).
+    """
+    at = Columns.of(population)
+    pair, _, node = at.pairs(population)
+    users = len(node)
+    room = np.array([each.cores for each in population.nodes])
+    weight, wants = (np.asarray(np.bincount(pair, of, users), np.float64) for of in (bought, most))
+    upper = _divided(weight, wants, room, group(node, len(room)))
+    cores = _divided(bought, most, upper, group(pair, users))
+    for number in np.unique(at.node[most < bought]).tolist():
+        if room[number] > MOST_SHARED:
+            there = np.flatnonzero(at.node == number)
+            cores[there] = _in_domains(population.nodes[number], bought[there], most[there])
+    return cores
+
+
+def _in_domains(node: Node, bought: Floats, most: Floats) -> list[float]:
+    """Return the cores of the pods of a node whose domains divide their time each on its own."""
+    cpus = max(int(node.cores), 1)
+    pods = [
+        BusyPod(granted=granted, most=wanted)
+        for granted, wanted in zip(bought.tolist(), most.tolist(), strict=True)
+    ]
+    times = time_by_grants(Processors(cpus, 1, min(node.sockets, cpus)), pods)
+    return [min(time * node.cores / cpus, pod.most) for time, pod in zip(times, pods, strict=True)]
 
 
 def _divided(weight: Floats, most: Floats, room: Floats, groups: Grouping) -> Floats:
@@ -121,6 +165,8 @@ def wanted(population: Population) -> Floats:
 class Market:
     """The market of a population, by the rules that a new Market has.
 
+    A CPU limit is the most that a pod buys.
+
     Args:
         population: Users, nodes and pods.
     """
@@ -140,7 +186,7 @@ class Market:
         self._job_names = [f"{each.kind}/{each.name}" for each in population.jobs]
 
     def cores(self, fractions: Floats) -> Floats:
-        """Return the cores of pods, shape (k,).
+        """Return the cores that pods buy, shape (k,); a thousandth where it is less.
 
         Args:
             fractions: Parallel fraction of each pod's job, shape (k,).
@@ -161,4 +207,4 @@ class Market:
             for pod, fraction in zip(of.pods, fractions.tolist(), strict=True)
         )
         held = cores_held(Snapshot(self._entitlements, of.nodes, jobs), self._policy)
-        return np.array([held.get(identity(job), 0.0) for job in jobs])
+        return np.array([held.get(identity(job), THOUSANDTH) for job in jobs])

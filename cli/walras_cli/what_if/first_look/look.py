@@ -63,8 +63,10 @@ def first_look(
     if prometheus is not None:
         from walras_cli.cluster.prometheus import Prometheus
 
-        use = replace(use, pods=Prometheus.at(prometheus).use_of_pods(), missing=())
-    population = population_of(documents.objects, documents.written, rules, use)
+        pods = Prometheus.at(prometheus).use_of_pods()
+        use = replace(use, pods=pods, missing=(), source="Prometheus")
+    objects = replace(documents.objects, topologies=documents.topologies)
+    population = population_of(objects, documents.written, rules, use)
     outlook = outlook_of(population)
     options = {"--users-by": users_by, "--prometheus": prometheus}
     again = _again(files) + "".join(
@@ -73,11 +75,13 @@ def first_look(
     return FirstLook(
         users_by=rules.users_by,
         shares=rules.shares,
+        unit=population.unit,
         cores=population.cores,
         nodes=len(population.nodes),
         pods=len(population.pods),
         fractions=outlook.fractions,
         pods_with_known_use=sum(pod.used is not None for pod in population.pods),
+        use_from=use.source,
         users=outlook.users,
         loans=outlook.loans,
         jobs=outlook.jobs,

@@ -1,4 +1,4 @@
-"""Pure: what users would have today, under fixed quotas and in the market, as ranges.
+"""Pure: what users have today, are guaranteed, and would have in the market, as ranges.
 
 How much cores speed jobs up is unknown in a cluster that has never measured it. So the market is
 cleared under many assumptions, and what is told is what holds under all of them: parallel fractions
@@ -11,18 +11,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations, count, islice
 from math import comb
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from walras_cli.what_if.first_look.divisions import Market, fixed_quotas, plain_kubernetes, wanted
+from walras_cli.what_if.first_look.divisions import (
+    Market,
+    conserving_work,
+    plain_kubernetes,
+    shares_alone,
+    wanted,
+)
 from walras_view.first_look import (
     NO_CHANGE,
     STARVING,
     Assumptions,
     CoresOfJob,
     CoresOfUser,
-    Gain,
     JobOutlook,
     Loan,
     Range,
@@ -35,6 +40,9 @@ if TYPE_CHECKING:
 
     from walras.numerics.arrays import Bools, Floats, Integers
     from walras_cli.what_if.first_look.population import Population
+
+KEPT = 0.99
+"""Part of what a user's share of nodes alone would get done that the market guarantees."""
 
 LEAST_FRACTION, USUAL_FRACTION, MOST_FRACTION = 0.5, 0.9, 0.99
 
@@ -60,12 +68,12 @@ def outlook_of(population: Population) -> Outlook:
     """Clear the market of a population under all assumptions."""
     wants = wanted(population)
     fractions = list(assumptions(population))
-    today, quotas = plain_kubernetes(population, wants), fixed_quotas(population, wants)
+    today, alone = plain_kubernetes(population, wants), shares_alone(population, wants)
     market = Market(population)
-    held = np.array([market.cores(each) for each in fractions])
+    held = np.array([conserving_work(population, market.cores(each), wants) for each in fractions])
     users = np.array([pod.user for pod in population.pods])
     jobs = np.array([pod.job for pod in population.pods])
-    runs = _Runs(population, wants, np.array(fractions), today, quotas, held, users, jobs)
+    runs = _Runs(population, wants, np.array(fractions), today, alone, held, users, jobs)
     known = {pod.job for pod in population.pods if pod.fraction is not None}
     return Outlook(
         tuple(sorted(map(runs.user, range(len(population.users))), key=_by_change)),
@@ -104,14 +112,14 @@ def assumptions(population: Population) -> Iterator[Floats]:
 
 
 class _Runs(NamedTuple):
-    """Divisions of a population: today's, fixed quotas', and the market's by assumption.
+    """Divisions of a population: today's, by shares alone, and the market's by assumption.
 
     Attributes:
         population: The population of k pods.
         wants: Most cores that each pod uses, shape (k,).
         fractions: Parallel fractions, shape (assumptions, k).
         today: Cores of pods on plain Kubernetes, shape (k,).
-        quotas: Cores of pods under fixed quotas, shape (k,).
+        alone: Cores of pods where users have their shares of nodes alone, shape (k,).
         held: Cores of pods in the market, shape (assumptions, k).
         users: User of each pod, shape (k,).
         jobs: Job of each pod, shape (k,).
@@ -121,25 +129,25 @@ class _Runs(NamedTuple):
     wants: Floats
     fractions: Floats
     today: Floats
-    quotas: Floats
+    alone: Floats
     held: Floats
     users: Integers
     jobs: Integers
 
     def user(self, number: int) -> UserOutlook:
         mine = self.users == number
-        part = self.population.shares[number] / sum(self.population.shares)
         return UserOutlook(
             name=self.population.users[number],
-            part=part,
-            entitled=part * self.population.cores,
+            part=self.population.shares[number] / sum(self.population.shares),
             pods=int(mine.sum()),
             cores=CoresOfUser(
+                float(self.alone[mine].sum()),
                 float(self.today[mine].sum()),
-                float(self.quotas[mine].sum()),
                 _range(self.held[:, mine].sum(axis=1)),
             ),
-            gain=Gain(self._gain(self.quotas[None, :], mine), self._gain(self.held, mine)),
+            gain=self._gain(self.today, mine),
+            keeps_guarantee=self._keeps_guarantee(mine),
+            requests_beyond_shares=tuple(self._beyond_shares(number)),
             starving_pods=self._starving(mine),
         )
 
@@ -155,18 +163,40 @@ class _Runs(NamedTuple):
             pods=len(pods),
             requested=sum(pod.request for pod in pods),
             cores=CoresOfJob(float(self.today[mine].sum()), _range(self.held[:, mine].sum(axis=1))),
-            gain=self._gain(self.held, mine),
+            gain=self._gain(self.today, mine),
             starving_pods=self._starving(mine),
         )
 
-    def _gain(self, cores: Floats, mine: Bools) -> Range | None:
-        """Return the part by which pods' mean speedup is above that of today.
+    def _gain(self, before: Floats, mine: Bools) -> Range | None:
+        """Return the part by which pods' mean speedup in the market is above that before.
 
         None if it is above 0 under some assumptions and below 0 under others.
         """
-        then, now = (self._speed(each, mine) for each in (cores, self.today[None, :]))
-        gain = _range(np.divide(then, now, out=np.ones_like(then), where=now > 0) - 1)
+        gain = _range(self._ratio(before, mine) - 1)
         return gain if gain.least >= -NO_CHANGE or gain.most <= NO_CHANGE else None
+
+    def _ratio(self, before: Floats, mine: Bools) -> Floats:
+        """Return pods' mean speedup in the market relative to that before, by assumption."""
+        then, now = self._speed(self.held, mine), self._speed(before[None, :], mine)
+        return np.divide(then, now, out=np.ones_like(then), where=now > 0)
+
+    def _keeps_guarantee(self, mine: Bools) -> bool:
+        """Return whether pods get done what their user's share of nodes alone would let them."""
+        return bool((self._ratio(self.alone, mine) >= KEPT).all())
+
+    def _beyond_shares(self, user: int) -> Iterator[Literal["its own pods", "others' pods"]]:
+        """Yield whose requests exceed their user's share of one of a user's nodes."""
+        share = np.array(self.population.shares) / sum(self.population.shares)
+        room = np.array([node.cores for node in self.population.nodes])
+        requested = np.zeros((len(room), len(share)))
+        for pod in self.population.pods:
+            requested[pod.node, pod.user] += pod.request
+        beyond = requested > np.outer(room, share) * (1 + NO_CHANGE)
+        mine = np.unique([pod.node for pod in self.population.pods if pod.user == user])
+        if beyond[mine, user].any():
+            yield "its own pods"
+        if np.delete(beyond[mine], user, axis=1).any():
+            yield "others' pods"
 
     def _speed(self, cores: Floats, mine: Bools) -> Floats:
         """Return the mean speedup of pods by assumption: Amdahl's, and below a core its part."""
@@ -180,19 +210,19 @@ class _Runs(NamedTuple):
         return StarvingPods(today, int((self.held[:, mine] < least).sum(axis=1).max()))
 
     def loans(self) -> tuple[Loan, ...]:
-        """Return what users have of others' shares of nodes."""
+        """Return what users have of what others' shares of nodes would let these use there."""
         nodes, users = len(self.population.nodes), len(self.population.users)
-        room = np.array([node.cores for node in self.population.nodes])
-        share = np.array(self.population.shares, np.float64)
         place = np.array([pod.node * users + pod.user for pod in self.population.pods])
+        mine = np.bincount(place, self.alone, nodes * users).reshape(nodes, users)
         least = np.full((users, users), np.inf)
         most = -least
         for held in self.held:
             cores = np.bincount(place, held, nodes * users).reshape(nodes, users)
-            lent = np.outer(room, share / share.sum()) - cores
+            lent = mine - cores
             gives, takes = np.maximum(lent, 0), np.maximum(-lent, 0)
-            all_given = gives.sum(axis=1, keepdims=True)
-            part = np.divide(gives, all_given, out=np.zeros_like(gives), where=all_given > 0)
+            # Users without pods on a node leave cores there, too, which nobody lends.
+            moved = np.maximum(gives.sum(axis=1, keepdims=True), takes.sum(axis=1, keepdims=True))
+            part = np.divide(gives, moved, out=np.zeros_like(gives), where=moved > 0)
             flow = part.T @ takes
             np.minimum(least, flow - flow.T, out=least)
             np.maximum(most, flow - flow.T, out=most)

@@ -16,6 +16,7 @@ from walras_view.sentences.first_look import (
     loan_sentences,
     meaning_of_columns,
     result_sentences,
+    use_sentence,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class FirstLookPage:
         hidden = len(look.users) - MOST_USERS
         changes = [f"- {each}" for each in change_sentences(look)]
         return [
-            *map(Text, (cluster_sentence(look), *result_sentences(look))),
+            *map(Text, (use_sentence(look), cluster_sentence(look), *result_sentences(look))),
             self._users(),
             *map(Text, [f"and {hidden} more; -o json lists all"] if hidden > 0 else []),
             *map(Text, (*meaning_of_columns(look), *loan_sentences(look), "")),
@@ -72,12 +73,10 @@ class FirstLookPage:
         table.add_column("\nuser", overflow="fold", max_width=20)
         for head in (
             "\npods",
-            "\nshare",
-            "cores\ntoday",
-            "\nquotas",
+            f"{self.look.unit}s\nguarantee",
+            "\ntoday",
             "\nWalras",
-            "speed\nquotas",
-            "\nWalras",
+            "speed\nWalras",
             "starving\ntoday",
             "\nWalras",
         ):
@@ -86,17 +85,15 @@ class FirstLookPage:
             table.add_row(
                 each.name,
                 str(each.pods),
-                f"{each.entitled:.1f}",
+                f"{each.cores.guarantee:.1f}",
                 f"{each.cores.today:.1f}",
-                f"{each.cores.quotas:.1f}",
                 each.cores.market_text,
-                each.gain.quotas_text,
-                each.gain.market_text,
+                each.gain_text,
                 str(each.starving_pods.today),
                 str(each.starving_pods.market),
             )
         return table
 
 
-_SPARE = (4, 6, 1, 9, 2)
-"""Columns to leave out on a narrow terminal, those about quotas first."""
+_SPARE = (1, 7, 6)
+"""Columns to leave out on a narrow terminal, that of pods first."""

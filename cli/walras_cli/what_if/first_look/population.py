@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walras_api.market import CoresPolicy
-from walras_api.supply import MILLI, for_sale, taken_by, why_closed
+from walras_api.supply import MILLI, cores_per_cpu, for_sale, taken_by, why_closed
 from walras_cli.what_if.first_look.queues import Queues
 from walras_cli.what_if.owners import Workload, controllers_in, workload_of
 from walras_operator.decide.workload_members import PER_NODE
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from walras.market.snapshot import Node
     from walras_api.assembly import Objects
     from walras_api.cluster import NodeObject, Pod
-    from walras_view.facts import Use, Used
-    from walras_view.first_look import Shares
+    from walras_api.supply import ProcessorCounts
+    from walras_view.facts import Use
+    from walras_view.first_look import Shares, Unit
 
 Quality = Literal["Guaranteed", "Burstable", "BestEffort"]
 
@@ -64,9 +65,9 @@ class PodOfJob(NamedTuple):
         job: Number of its job.
         user: Number of its user.
         node: Number of its node.
-        request: CPUs that it requests.
-        limit: CPUs that its limits allow; infinity without limits.
-        used: CPUs that it uses; None if unknown.
+        request: Cores that it requests, in the population's unit, as all that follow.
+        limit: Cores that its limits allow; infinity without limits.
+        used: Cores that it uses; None if unknown.
         quality: Its quality of service class.
         fraction: Its job's parallel fraction; None if unknown.
     """
@@ -93,6 +94,7 @@ class Population:
         jobs: Jobs, sorted, each of them of one user.
         nodes: Nodes with the cores that are divided.
         pods: Pods of the jobs.
+        unit: What cores are: CPUs of Kubernetes, unless agents have counted the cores of all nodes.
         notes: Lines for people about what takes no part, and what is assumed.
     """
 
@@ -102,6 +104,7 @@ class Population:
     nodes: tuple[Node, ...]
     pods: tuple[PodOfJob, ...]
     notes: tuple[str, ...]
+    unit: Unit = "CPU"
 
     @property
     def cores(self) -> float:
@@ -134,7 +137,9 @@ def population_of(
             else:
                 theirs.append((made, pod))
     notes: list[str] = []
-    nodes = _nodes(objects, outside, notes)
+    unit: Unit = "core" if _cores_are_counted(objects) else "CPU"
+    topologies = objects.topologies if unit == "core" else {}
+    nodes = _nodes(objects, topologies, outside, notes)
     nodes = _of_users(nodes, objects, {pod.spec.node_name for _, pod in theirs}, notes)
     number = {node.name: each for each, node in enumerate(nodes)}
     naming = _Naming(rules.users_by, documents)
@@ -151,6 +156,11 @@ def population_of(
     job = {key: each for each, key in enumerate(keys)}
     place = {user: each for each, user in enumerate(users)}
     used = use.pods or {}
+
+    def cores(pod: Pod, cpus: float) -> float:
+        topology = topologies.get(pod.spec.node_name or "")
+        return cpus * float(cores_per_cpu(CoresPolicy(), topology))
+
     pods = tuple(
         PodOfJob(
             pod.metadata.namespace,
@@ -158,9 +168,9 @@ def population_of(
             job[user, made],
             place[user],
             number[str(pod.spec.node_name)],
-            float(pod.cpus_requested),
-            pod.cpu_limit,
-            _cpus(used.get((made.namespace, pod.metadata.name))),
+            cores(pod, float(pod.cpus_requested)),
+            cores(pod, pod.cpu_limit),
+            None if (it := used.get(_name(pod))) is None else cores(pod, it.cpus),
             quality_of(pod),
             rules.fraction_of(made),
         )
@@ -170,8 +180,24 @@ def population_of(
     waiting = sum(not pod.spec.node_name for _, pod in theirs)
     notes += _left_out(len(outside), waiting, len(theirs) - waiting - len(members))
     return Population(
-        tuple(users), shares, tuple(made for _, made in keys), tuple(nodes), pods, tuple(notes)
+        tuple(users),
+        shares,
+        tuple(made for _, made in keys),
+        tuple(nodes),
+        pods,
+        tuple(notes),
+        unit,
     )
+
+
+def _name(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.namespace, pod.metadata.name
+
+
+def _cores_are_counted(objects: Objects) -> bool:
+    """Return whether agents have reported the cores of all nodes that are open."""
+    open_ = [each.metadata.name for each in objects.nodes if why_closed(each) is None]
+    return all(name in objects.topologies for name in open_)
 
 
 def is_of_the_system(namespace: str) -> bool:
@@ -179,7 +205,12 @@ def is_of_the_system(namespace: str) -> bool:
     return namespace.startswith(_SYSTEM_PREFIXES) or namespace.endswith(_SYSTEM_SUFFIX)
 
 
-def _nodes(objects: Objects, outside: Sequence[Pod], notes: list[str]) -> list[Node]:
+def _nodes(
+    objects: Objects,
+    topologies: Mapping[str, ProcessorCounts],
+    outside: Sequence[Pod],
+    notes: list[str],
+) -> list[Node]:
     taken = taken_by(outside)
     shut = [
         f"{node.metadata.name} {why}"
@@ -189,7 +220,7 @@ def _nodes(objects: Objects, outside: Sequence[Pod], notes: list[str]) -> list[N
     if shut:
         notes.append(f"nodes that are left out: {listed(shut)}")
     sold = [
-        for_sale(node, taken, CoresPolicy(), None, notes)
+        for_sale(node, taken, CoresPolicy(), topologies.get(node.metadata.name), notes)
         for node in objects.nodes
         if why_closed(node) is None
     ]
@@ -220,10 +251,6 @@ def _left_out(outside: int, waiting: int, elsewhere: int) -> list[str]:
         "pods on nodes that are left out, which are not counted": elsewhere,
     }
     return [f"{text}: {count}" for text, count in counts.items() if count]
-
-
-def _cpus(used: Used | None) -> float | None:
-    return None if used is None else used.cpus
 
 
 def quality_of(pod: Pod) -> Quality:

@@ -19,7 +19,7 @@ export function WithoutWalrasView({ found }: { found: WithoutWalras }) {
       <Card title="Users" wide>
         <LocalTable
           label="Users"
-          columns={columns()}
+          columns={columns(found.unit)}
           rows={found.users}
           rowKey={(row) => row.name}
           size={20}
@@ -54,7 +54,8 @@ export function WithoutWalrasView({ found }: { found: WithoutWalras }) {
   );
 }
 
-function columns(): Column<Prospect>[] {
+function columns(unit: string): Column<Prospect>[] {
+  const units = `${unit}s`;
   const figure = (
     key: string,
     group: string,
@@ -78,48 +79,33 @@ function columns(): Column<Prospect>[] {
       sort: (row) => row.pods,
       cell: (row) => text.whole(row.pods),
     },
-    {
-      key: "entitled",
-      title: "Share",
-      about: "Cores that its share of the cluster is worth",
-      numeric: true,
-      sort: (row) => row.entitled,
-      cell: (row) => cores(row.entitled),
-    },
+    figure(
+      "guarantee",
+      units,
+      "guarantee",
+      (row) => row.cores.guarantee,
+      (row) => cores(row.cores.guarantee),
+    ),
     figure(
       "today",
-      "Cores",
+      units,
       "today",
       (row) => row.cores.today,
       (row) => cores(row.cores.today),
     ),
     figure(
-      "quotas",
-      "Cores",
-      "quotas",
-      (row) => row.cores.quotas,
-      (row) => cores(row.cores.quotas),
-    ),
-    figure(
       "market",
-      "Cores",
+      units,
       "Walras",
       (row) => row.cores.market.most,
       (row) => row.cores.marketText,
     ),
     figure(
-      "quotasGain",
-      "Speed",
-      "quotas",
-      (row) => row.gain.quotas?.most ?? null,
-      (row) => row.gain.quotasText,
-    ),
-    figure(
       "marketGain",
       "Speed",
       "Walras",
-      (row) => row.gain.market?.most ?? null,
-      (row) => row.gain.marketText,
+      (row) => row.gain?.most ?? null,
+      (row) => row.gainText,
     ),
     figure(
       "starving",
