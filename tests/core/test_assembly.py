@@ -577,9 +577,10 @@ def test_a_cpu_limit_is_the_most_that_a_pod_buys_in_thousandths(
     resources = {"requests": {"cpu": "20m"}} | ({"limits": {"cpu": limit}} if limit else {})
     containers = [{"name": "main", "resources": resources}]
     limited = pod("train-0", labels={"app": "train"}, spec={"containers": containers})
+    bound: dict[str, Any] = {} if max_cores is None else {"maxCores": max_cores}
     objects = Objects(
         entitlements=[entitlement()],
-        jobs=[job("train", created=None, **({"maxCores": max_cores} if max_cores else {}))],
+        jobs=[job("train", **bound)],
         nodes=[node(cpu=str(threads))],
         pods=[limited],
         topologies={"n1": ProcessorCounts(8, threads, 1)},
