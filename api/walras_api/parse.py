@@ -14,7 +14,7 @@ from walras_api.fields import quote_it, shown
 from walras_api.node_allocation import NodeAllocation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from walras_api.kinds import AnyResource
 
 _LONGEST_SHOWN = 200
+
+_OF_PROGRAMS = frozenset({"NodeAllocation", "LocalRun"})
+"""Kinds of our own that programs write, and users do not."""
 
 
 Place = tuple[int | str, ...]
@@ -55,12 +58,21 @@ def parse_resource(document: object) -> AnyResource:
     kind = document.get("kind")
     model = KINDS.get(kind) if isinstance(kind, str) else None
     if model is None:
-        kinds = ", ".join(KINDS)
-        raise ResourceError([f"{describe(document)}: kind: is {kind}; use one of {kinds}"])
+        raise ResourceError([f"{describe(document)}: kind: {_other_kind(kind, KINDS)}"])
     if document.get("apiVersion") != API_VERSION:
         given = document.get("apiVersion", "missing")
         raise ResourceError([f"{describe(document)}: apiVersion: is {given}; write {API_VERSION}"])
     return _validated(document, model)
+
+
+def _other_kind(kind: object, known: Collection[str]) -> str:
+    """Return what is wrong with a kind that is none of those known, and which was meant."""
+    if kind is None:
+        others = "Node, Pod and Namespace"
+        return f"is missing; write the kind: {', '.join(known)}, or of Kubernetes {others}"
+    close = get_close_matches(str(kind), known, n=1)
+    meant = f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}"
+    return f"is {kind}; {meant}"
 
 
 def parse_object(document: object) -> AnyResource | ClusterObject | None:
@@ -70,14 +82,13 @@ def parse_object(document: object) -> AnyResource | ClusterObject | None:
         ResourceError: The document is invalid; has all its problems.
     """
     from walras_api.cluster import CLUSTER_KINDS, group_of
-    from walras_api.kinds import KINDS
 
     if isinstance(document, dict):
         version, kind = document.get("apiVersion"), document.get("kind")
         if isinstance(version, str) and isinstance(kind, str):
             if (version, kind) in CLUSTER_KINDS:
                 return _validated(document, CLUSTER_KINDS[version, kind])
-            if kind not in KINDS or group_of(version) != GROUP:
+            if group_of(version) != GROUP or kind in _OF_PROGRAMS:
                 return None
     return parse_resource(document)
 

@@ -14,6 +14,7 @@ from walras_api.contract import PLURALS
 from walras_api.kinds import NAMESPACED
 from walras_api.parse import ResourceError, describe
 from walras_cli.kubectl_lists import printed_by_kubectl
+from walras_cli.patience import patience
 from walras_service.yaml_documents import YamlError, documents_in, line_of
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STANDARD_INPUT = Path("-")
+
+_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 
 _CLUSTER_WIDE = {*PLURALS, "Node", "Namespace"} - NAMESPACED
 
@@ -56,8 +59,8 @@ def read(files: Iterable[Path], parse: Callable[[object], T | None]) -> list[Loc
     Raises:
         InputError: Lists all problems: file, object, field, and the way out.
     """
-    with _no_search_for_cycles():
-        return _read(files, parse)
+    with _no_search_for_cycles(), patience("reading files") as tell:
+        return _read(files, parse, tell)
 
 
 @contextmanager
@@ -76,14 +79,19 @@ def _no_search_for_cycles() -> Iterator[None]:
             gc.enable()
 
 
-def _read(files: Iterable[Path], parse: Callable[[object], T | None]) -> list[Located[T]]:
+def _read(
+    files: Iterable[Path], parse: Callable[[object], T | None], tell: Callable[[str], None]
+) -> list[Located[T]]:
     problems: list[str] = []
     objects: list[Located[T]] = []
-    for file in files:
+    for file, found in _files_in(files, problems):
+        tell(str(file))
         text = _text(file, problems)
         written = () if text is None else _documents(file, text, problems)
         for number, (place, each) in enumerate(written):
-            document = _named(each, number)
+            document = _named(_of_its_kind(each), number)
+            if found and not _says_what_it_is(document):
+                continue
             try:
                 resource = parse(document)
             except ResourceError as error:
@@ -99,6 +107,50 @@ def _read(files: Iterable[Path], parse: Callable[[object], T | None]) -> list[Lo
     if problems:
         raise InputError(problems)
     return unique
+
+
+def _files_in(files: Iterable[Path], problems: list[str]) -> Iterator[tuple[Path, bool]]:
+    """Yield files, and those in folders, with whether they were found in a folder."""
+    for file in files:
+        if not file.is_dir():
+            yield file, False
+            continue
+        within = [each for each in sorted(file.rglob("*")) if each.suffix in _SUFFIXES]
+        if not within:
+            problems.append(f"{file}: has no files of the names {', '.join(sorted(_SUFFIXES))}")
+        yield from ((each, True) for each in within)
+
+
+def _of_its_kind(document: Any) -> Any:
+    """Return an object with the kind that its fields show, if it says none.
+
+    Support bundles keep objects as the API server lists them, where the list says the kind.
+    """
+    if not isinstance(document, dict) or document.get("kind"):
+        return document
+    spec, status = document.get("spec"), document.get("status")
+    spec = spec if isinstance(spec, dict) else {}
+    status = status if isinstance(status, dict) else {}
+    for kind, shows in _SHOWN_BY.items():
+        if shows(spec, status):
+            return {"apiVersion": "v1", "kind": kind, **document}
+    return document
+
+
+_SHOWN_BY: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], bool]] = {
+    "Node": lambda _, status: "allocatable" in status,
+    "Pod": lambda spec, _: "containers" in spec,
+    "Namespace": lambda spec, status: (
+        "finalizers" in spec and status.get("phase") in {"Active", "Terminating"}
+    ),
+}
+"""What shows that an object without a kind is of one, by kind."""
+
+
+def _says_what_it_is(document: Any) -> bool:
+    """Return whether a document has a kind and a name; folders hold others, too."""
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    return bool(isinstance(metadata, dict) and metadata.get("name") and document.get("kind"))
 
 
 def _text(file: Path, problems: list[str]) -> str | None:
@@ -125,6 +177,9 @@ def _documents(
     for index, document in enumerate(documents):
         if isinstance(document, dict):
             yield from _items((index,), document)
+        elif isinstance(document, list) and all(isinstance(each, dict) for each in document):
+            for number, each in enumerate(document):
+                yield from _items((index, number), each)
         elif document is not None:
             problems.append(
                 f"{file}: document {index + 1}: is not an object; "
@@ -134,7 +189,7 @@ def _documents(
 
 def _items(place: Place, document: dict[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Yield a document, or those of a list of any kind, which need not say what they are."""
-    kind = str(document.get("kind"))
+    kind = str(document.get("kind", "List"))
     if not kind.endswith("List") or "items" not in document:
         yield place, document
         return

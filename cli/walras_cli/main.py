@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from difflib import get_close_matches
@@ -27,6 +28,9 @@ EXTRAS = {
     "what-if": "what-if",
 }
 """Extra of the distribution that a command needs, by command."""
+
+ON_LINUX = frozenset({"local", "profile"})
+"""Commands that start programs on CPUs of their own, as only Linux lets them."""
 
 PLUGINS = "walras.commands"
 """Group of the entry points by which other packages add commands to ``walras``."""
@@ -61,6 +65,11 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's interface
         """Import one command; a plug-in cannot replace a command of Walras."""
+        if cmd_name in ON_LINUX and sys.platform != "linux":
+            raise Failure(
+                f"walras {cmd_name} needs Linux; use a virtual machine or a container. Commands "
+                f"that read clusters and files, such as walras what-if, need none"
+            )
         if cmd_name in self.MODULES:
             module, name = self.MODULES[cmd_name].split(":")
             command: click.Command = getattr(import_module(module), name)
@@ -84,10 +93,16 @@ class LazyGroup(click.Group):
             raise click.UsageError(text, ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; say what its libraries install, or a compiler, if it lacks these."""
+        """Run the command; say what its libraries install, or a compiler, if it lacks these.
+
+        Who reads no further, such as ``head``, has what it wanted.
+        """
         began = time.process_time()
         try:
             done = super().invoke(ctx)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left is written at the end
+            return None
         except ModuleNotFoundError as error:
             command = str(ctx.invoked_subcommand)
             if command not in EXTRAS:

@@ -72,7 +72,11 @@ def console_of(**options: Any) -> Console:
     """Return a console with rich's options; with NO_COLOR it writes no attributes, nor bold."""
     from rich.console import Console
 
-    return Console(color_system=None if os.environ.get("NO_COLOR") else "auto", **options)
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # which ends the command well, as for output without rich
+
+    return Piped(color_system=None if os.environ.get("NO_COLOR") else "auto", **options)
 
 
 def _print(parts: Iterable[RenderableType]) -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from walras.numerics.byte_text import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
     """Return the first names of a list, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
+
+
+def unknown(names: Iterable[str], known: Collection[str]) -> str:
+    """Return the names that are none of those known, with what may have been meant; or nothing."""
+    told = []
+    for name in sorted(set(names) - set(known)):
+        close = get_close_matches(name, known, n=1)
+        told.append(f"{name} (did you mean {close[0]}?)" if close else name)
+    return listed(told)
 
 
 def missing_rights(rights: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from walras.market.snapshot import ColocationRule, CoreMechanism, MemoryMechanis
 from walras.mechanisms.karma.ledger import KarmaError
 from walras.outcome.reasons import explain_shortfall
 from walras_api.assembly import policy_of, pool_prices_of
+from walras_cli.patience import patience
 from walras_cli.what_if.held import as_enforced, bystanders, isolated_jobs, machines_of
 from walras_operator.decide.pool_averages import PoolAverages
 from walras_service.failures import BadInput
@@ -113,7 +114,8 @@ def clear_by(situation: Situation, policies: Sequence[Policy], *, anew: bool) ->
     snapshot = replace(situation.snapshot, held={}) if anew else situation.snapshot
     for policy in policies:
         try:
-            plan = clear(snapshot, policy)
+            with patience(f"clearing the market by {policy.cores}"):
+                plan = clear(snapshot, policy)
             machines = machines_of(plan, situation.objects)
             plan = as_enforced(plan, snapshot, machines, isolated_jobs(situation.objects))
         except KarmaError as error:

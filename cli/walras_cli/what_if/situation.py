@@ -26,7 +26,7 @@ from walras_operator.decide.world import World, reference_of
 from walras_service.failures import BadInput
 from walras_service.times import rfc3339
 from walras_view.facts import NOT_ASKED
-from walras_view.text import listed
+from walras_view.text import listed, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -200,9 +200,17 @@ def _situation_of(world: World, validated: Validated, *notes: str) -> Situation:
         snapshot = replace(snapshot, account=owed)
     snapshot = replace(snapshot, held=before.held, ledger=ledger)
     notes = (*notes, *_closed_nodes(validated), *_uncounted(validated.objects, snapshot.nodes))
-    notes += tuple(_unknown_work(followed))
+    notes += (*_unknown_namespaces(validated.objects), *_unknown_work(followed))
     notes += validated.assembled.notes
     return Situation(snapshot, validated.objects, notes)
+
+
+def _unknown_namespaces(objects: Objects) -> Iterator[str]:
+    """Yield which Entitlements admit namespaces that are none; without any, all may be."""
+    known = {each.metadata.name for each in objects.namespaces}
+    for each in objects.entitlements if known else ():
+        if names := unknown(each.spec.namespaces or (), known):
+            yield f"Entitlement {each.metadata.name}: there is no namespace {names}"
 
 
 def _uncounted(objects: Objects, selling: Iterable[Node]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, get_args
 
 from walras.market.snapshot import (
@@ -10,11 +11,12 @@ from walras.market.snapshot import (
     MemoryMechanism,
     Policy,
     Snapshot,
+    identity,
 )
 from walras.numerics.checks import LARGEST, check_kind, check_whole, is_number
 
 if TYPE_CHECKING:
-    from walras.market.snapshot import Job
+    from walras.market.snapshot import Entitlement, Job
 
 _CHOICES = {
     "cores": get_args(CoreMechanism),
@@ -34,19 +36,22 @@ def check_snapshot(snapshot: Snapshot, policy: Policy) -> None:
 
     Raises:
         TypeError: The snapshot or the policy is none.
-        SnapshotError: A number is outside its range, or a mechanism is unknown.
+        SnapshotError: A number is outside its range, two jobs have one name, or a mechanism is
+            unknown.
     """
     check_kind("snapshot", snapshot, Snapshot)
     check_kind("policy", policy, Policy)
     for entitlement in snapshot.entitlements:
-        name = f"Entitlement {entitlement.name}: shares"
-        check_whole(name, entitlement.shares, 1, SnapshotError)
+        _check_entitlement(entitlement)
     for node in snapshot.nodes:
-        if not is_number(node.cores) or not -LARGEST <= node.cores <= LARGEST:
-            raise SnapshotError(f"Node {node.name}: cores = {node.cores!r} is not a finite number")
+        if not _is_amount(node.cores):
+            raise SnapshotError(
+                f"Node {node.name}: cores = {node.cores!r} is not finite and at least 0"
+            )
     for job in snapshot.jobs:
         if not _is_right(job):
             raise SnapshotError(_what_is_wrong(job))
+    _check_names(snapshot)
     for field, choices in _CHOICES.items():
         if getattr(policy, field) not in choices:
             listed = ", ".join(map(str, choices))
@@ -57,6 +62,32 @@ def check_snapshot(snapshot: Snapshot, policy: Policy) -> None:
                 f"Policy: {field} = {getattr(policy, field)!r} is not finite and at least 0"
             )
     check_whole("Policy: seed", policy.seed, 0, SnapshotError)
+
+
+def _check_entitlement(entitlement: Entitlement) -> None:
+    name = f"Entitlement {entitlement.name}"
+    check_whole(f"{name}: shares", entitlement.shares, 1, SnapshotError)
+    if isinstance(entitlement.namespaces, str):
+        raise SnapshotError(
+            f"{name}: namespaces = {entitlement.namespaces!r} is a text; give a set of names, such "
+            f"as frozenset({{{entitlement.namespaces!r}}})"
+        )
+
+
+def _check_names(snapshot: Snapshot) -> None:
+    """See that no two jobs are the same to whoever reads the plan.
+
+    Raises:
+        SnapshotError: Two are.
+    """
+    keys = set(map(identity, snapshot.jobs))
+    if len(keys) < len(snapshot.jobs):
+        counts = Counter(map(identity, snapshot.jobs))
+        twice = next(job for job in snapshot.jobs if counts[identity(job)] > 1)
+        where = f" on node {twice.node}" if twice.node else ""
+        raise SnapshotError(
+            f"Job {twice.title}: there are two of this name{where}; give each another name or pod"
+        )
 
 
 def _is_right(job: Job) -> bool:

@@ -12,13 +12,15 @@ from walras_cli.what_if.first_look.speedups import fractions_in, fractions_of
 from walras_service.failures import BadInput
 from walras_view.facts import NOT_ASKED
 from walras_view.first_look import FirstLook
+from walras_view.text import unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from walras_cli.what_if.documents import Documents
     from walras_cli.what_if.first_look.outlook import Outlook
+    from walras_cli.what_if.first_look.population import Population
     from walras_view.facts import Use
     from walras_view.first_look import Shares
 
@@ -56,9 +58,8 @@ def first_look(
         raise BadInput(
             "the cluster has no Node; make the file by `kubectl get nodes,pods,ns -A -o yaml`"
         )
-    fractions = fractions_of(documents.objects.profiles)
-    if speedups is not None:
-        fractions |= fractions_in(speedups)
+    given = {} if speedups is None else fractions_in(speedups)
+    fractions = fractions_of(documents.objects.profiles) | given
     rules = Rules(users_by or "namespace", shares or "equal", fractions)
     if prometheus is not None:
         from walras_cli.cluster.prometheus import Prometheus
@@ -86,8 +87,16 @@ def first_look(
         loans=outlook.loans,
         jobs=outlook.jobs,
         next=tuple(_next(again, outlook, rules.shares)),
-        notes=(*population.notes, *use.missing),
+        notes=(*population.notes, *_unmatched(given, population), *use.missing),
     )
+
+
+def _unmatched(given: Iterable[str], population: Population) -> Iterator[str]:
+    """Yield which names in a file of speedups are those of no job and no namespace."""
+    jobs = {each.title for each in population.jobs}
+    namespaces = {each.namespace for each in population.jobs}
+    if names := unknown(given, jobs | namespaces):
+        yield f"--speedups names no job and no namespace that has pods: {names}"
 
 
 def _again(files: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Pure: what users have today, are guaranteed, and would have in the market, as ranges.
+"""Pure, but that it tells who waits: what users have, are guaranteed, and would have, as ranges.
 
 How much cores speed jobs up is unknown in a cluster that has never measured it. So the market is
 cleared under many assumptions, and what is told is what holds under all of them: parallel fractions
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from walras_cli.patience import patience
 from walras_cli.what_if.first_look.divisions import (
     Market,
     conserving_work,
@@ -70,7 +71,11 @@ def outlook_of(population: Population) -> Outlook:
     fractions = list(assumptions(population))
     today, alone = plain_kubernetes(population, wants), shares_alone(population, wants)
     market = Market(population)
-    held = np.array([conserving_work(population, market.cores(each), wants) for each in fractions])
+    held = np.empty((len(fractions), len(wants)))
+    with patience("clearing the market") as tell:
+        for number, each in enumerate(fractions):
+            tell(f"assumption {number + 1} of {len(fractions)}")
+            held[number] = conserving_work(population, market.cores(each), wants)
     users = np.array([pod.user for pod in population.pods])
     jobs = np.array([pod.job for pod in population.pods])
     runs = _Runs(population, wants, np.array(fractions), today, alone, held, users, jobs)

@@ -16,7 +16,7 @@ from walras_cli.what_if.first_look.queues import Queues
 from walras_cli.what_if.owners import Workload, controllers_in, workload_of
 from walras_operator.decide.workload_members import PER_NODE
 from walras_service.failures import BadInput
-from walras_view.text import listed
+from walras_view.text import listed, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -286,6 +286,28 @@ class _Naming:
             and isinstance(metadata := document.get("metadata"), dict)
         }
         self.queues = Queues.of(documents)
+        self._refuse_what_nothing_has()
+
+    def _refuse_what_nothing_has(self) -> None:
+        """See that anything has what is to name users.
+
+        Raises:
+            BadInput: Nothing has.
+        """
+        if self.by == "kueue" and not (self.queues.local or self.queues.nominal):
+            raise BadInput(
+                "--users-by kueue: there are no queues; add the output of `kubectl get "
+                "clusterqueues,localqueues -A -o yaml`, or drop --users-by"
+            )
+        if not self.key:
+            return
+        found = [each.get(self._field) for each in self._metadata.values()]
+        keys = {str(key) for each in found if isinstance(each, dict) for key in each}
+        if missing := unknown([self.key], keys):
+            raise BadInput(
+                f"--users-by {self.by}:{self.key}: no pod and no namespace has the {self.by} "
+                f"{missing}; there are {listed(sorted(keys)) or 'none'}"
+            )
 
     def user_of(self, pod: Pod) -> str:
         namespace = pod.metadata.namespace
