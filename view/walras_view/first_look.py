@@ -41,10 +41,12 @@ class CoresOfJob(Shown):
 
     Attributes:
         today: On plain Kubernetes.
-        market: In the market.
+        bought: What they buy in the market.
+        market: What they use of it, and of what others leave.
     """
 
     today: float
+    bought: Range
     market: Range
 
 

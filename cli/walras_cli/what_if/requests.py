@@ -45,13 +45,16 @@ def with_prometheus(use: Use, url: str | None) -> Use:
         return use
     from walras_cli.cluster.prometheus import Prometheus
 
-    return replace(use, pods=Prometheus.at(url).use_of_pods(), missing=())
+    pods = Prometheus.at(url).use_of_pods()
+    return replace(use, pods=pods, missing=(), source="Prometheus")
 
 
 def of_first_look(look: FirstLook, documents: Documents, use: Use) -> RequestsPage:
     """Return what workloads of a cluster without Walras should request."""
     objects = documents.objects
     objects = replace(objects, controllers=controllers_in(documents.written, objects.pods))
+    topologies = documents.topologies if look.unit == "core" else {}
+    objects = replace(objects, topologies=topologies)
     return _page(objects, bought_at_first_look(look, objects), use)
 
 
@@ -121,9 +124,9 @@ def bought_by_plan(plan: Plan, objects: Objects) -> dict[PodName, float]:
 
 
 def bought_at_first_look(look: FirstLook, objects: Objects) -> dict[PodName, float]:
-    """Return the CPUs that pods would hold in a market of which little is known.
+    """Return the CPUs that pods would buy in a market of which little is known.
 
-    A job's pods are taken to hold the same, and as much as in the middle of the range.
+    A job's pods are taken to buy the same, and as much as in the middle of the range.
     """
     jobs = {(each.namespace, each.kind, each.name): each for each in look.jobs}
     made: dict[PodName, float] = {}
@@ -131,7 +134,9 @@ def bought_at_first_look(look: FirstLook, objects: Objects) -> dict[PodName, flo
         job = jobs.get(workload_of(pod, objects.controllers)) if _may_be_advised(pod) else None
         if job is not None:
             name = pod.metadata.namespace, pod.metadata.name
-            made[name] = job.cores.market.middle / job.pods
+            topology = objects.topologies.get(pod.spec.node_name or "")
+            core = float(cores_per_cpu(objects.rules.cores, topology))
+            made[name] = job.cores.bought.middle / job.pods / core
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -97,7 +98,7 @@ if TYPE_CHECKING:
 @click.option(
     "--prometheus",
     metavar="URL",
-    help="For a cluster without Walras: the Prometheus that has the use of its pods.",
+    help="The Prometheus that has the use of pods.",
 )
 @click.option(
     "--requests",
@@ -167,12 +168,11 @@ def what_if(
     from walras_cli.what_if.plan_tables import WhatIfPage
     from walras_cli.what_if.requests import of_comparison, of_first_look, with_prometheus
     from walras_cli.what_if.situation import WithoutMarketError
-    from walras_view.facts import NOT_ASKED
 
     if sensitivity and (len(mechanisms) > 1 or "all" in mechanisms):
         raise BadInput("--sensitivity needs one mechanism; give -m once, and not all")
     of_others = bool(mechanisms or memory or colocation or sensitivity or node_pools)
-    about_users = bool(users_by or shares or speedups or (prometheus and not requests))
+    about_users = bool(users_by or shares or speedups)
     try:
         source = ChangedCluster.of([*files, *more], dumps, cores, target, live=live)
     except WithoutMarketError as bare:
@@ -182,16 +182,17 @@ def what_if(
         from walras_cli.what_if.first_look.page import FirstLookPage
 
         given = [str(each) for each in (*dumps, *files, *more)]
-        look = first_look(bare.documents, given, bare.use, users_by, shares, speedups, prometheus)
+        use = with_prometheus(bare.use, prometheus)
+        look = first_look(bare.documents, given, use, users_by, shares, speedups, prometheus)
         if requests:
-            show(of_first_look(look, bare.documents, with_prometheus(bare.use, prometheus)), output)
+            show(of_first_look(look, bare.documents, use), output)
         else:
             show(FirstLookPage(look), output)
         return
     if about_users:
         raise BadInput(
-            "--users-by, --shares, --speedups, --prometheus are for clusters without MarketJobs, "
-            "and this one has some; drop these options"
+            "--users-by, --shares, --speedups are for clusters without MarketJobs, and this one "
+            "has some; drop these options"
         )
     compare_all = source.whole_and_live and not sensitivity
     options = MechanismOptions(
@@ -201,9 +202,10 @@ def what_if(
         sensitivity,
         node_pools,
     )
+    use = with_prometheus(source.then.use, prometheus)
+    source = replace(source, then=replace(source.then, use=use))
     comparison = Comparison.of(source, options)
     if requests:
-        use = with_prometheus(NOT_ASKED, prometheus)
         show(of_comparison(comparison, source.then.objects, use), output)
     else:
         show(WhatIfPage(comparison), output)

@@ -48,11 +48,11 @@ def first_look(
         users_by: Who is a user; None for namespaces.
         shares: Source of users' shares; None for equal ones.
         speedups: File of parallel fractions; None for none.
-        prometheus: URL of a Prometheus that knows what pods use; None for none.
+        prometheus: URL of the Prometheus that was asked for use, for the command that looks again;
+            None for none.
 
     Raises:
         BadInput: The documents are not those of a cluster, or an option is wrong.
-        Failure: Prometheus cannot be asked.
     """
     if not documents.objects.nodes:
         raise BadInput(
@@ -61,11 +61,6 @@ def first_look(
     given = {} if speedups is None else fractions_in(speedups)
     fractions = fractions_of(documents.objects.profiles) | given
     rules = Rules(users_by or "namespace", shares or "equal", fractions)
-    if prometheus is not None:
-        from walras_cli.cluster.prometheus import Prometheus
-
-        pods = Prometheus.at(prometheus).use_of_pods()
-        use = replace(use, pods=pods, missing=(), source="Prometheus")
     objects = replace(documents.objects, topologies=documents.topologies)
     population = population_of(objects, documents.written, rules, use)
     outlook = outlook_of(population)

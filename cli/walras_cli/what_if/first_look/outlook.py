@@ -71,14 +71,15 @@ def outlook_of(population: Population) -> Outlook:
     fractions = list(assumptions(population))
     today, alone = plain_kubernetes(population, wants), shares_alone(population, wants)
     market = Market(population)
-    held = np.empty((len(fractions), len(wants)))
+    bought, held = (np.empty((len(fractions), len(wants))) for _ in range(2))
     with patience("clearing the market") as tell:
         for number, each in enumerate(fractions):
             tell(f"assumption {number + 1} of {len(fractions)}")
-            held[number] = conserving_work(population, market.cores(each), wants)
+            bought[number] = market.cores(each)
+            held[number] = conserving_work(population, bought[number], wants)
     users = np.array([pod.user for pod in population.pods])
     jobs = np.array([pod.job for pod in population.pods])
-    runs = _Runs(population, wants, np.array(fractions), today, alone, held, users, jobs)
+    runs = _Runs(population, wants, np.array(fractions), today, alone, bought, held, users, jobs)
     known = {pod.job for pod in population.pods if pod.fraction is not None}
     return Outlook(
         tuple(sorted(map(runs.user, range(len(population.users))), key=_by_change)),
@@ -125,6 +126,7 @@ class _Runs(NamedTuple):
         fractions: Parallel fractions, shape (assumptions, k).
         today: Cores of pods on plain Kubernetes, shape (k,).
         alone: Cores of pods where users have their shares of nodes alone, shape (k,).
+        bought: Cores that pods buy in the market, shape (assumptions, k).
         held: Cores of pods in the market, shape (assumptions, k).
         users: User of each pod, shape (k,).
         jobs: Job of each pod, shape (k,).
@@ -135,6 +137,7 @@ class _Runs(NamedTuple):
     fractions: Floats
     today: Floats
     alone: Floats
+    bought: Floats
     held: Floats
     users: Integers
     jobs: Integers
@@ -167,7 +170,11 @@ class _Runs(NamedTuple):
             user=self.population.users[pods[0].user],
             pods=len(pods),
             requested=sum(pod.request for pod in pods),
-            cores=CoresOfJob(float(self.today[mine].sum()), _range(self.held[:, mine].sum(axis=1))),
+            cores=CoresOfJob(
+                float(self.today[mine].sum()),
+                _range(self.bought[:, mine].sum(axis=1)),
+                _range(self.held[:, mine].sum(axis=1)),
+            ),
             gain=self._gain(self.today, mine),
             starving_pods=self._starving(mine),
         )
