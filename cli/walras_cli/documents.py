@@ -87,7 +87,7 @@ def _read(
     for file, found in _files_in(files, problems):
         tell(str(file))
         text = _text(file, problems)
-        written = () if text is None else _documents(file, text, problems)
+        written = () if text is None else _documents(file, text, problems, found=found)
         for number, (place, each) in enumerate(written):
             document = _named(_of_its_kind(each), number)
             if found and not _says_what_it_is(document):
@@ -133,7 +133,7 @@ def _of_its_kind(document: Any) -> Any:
     status = status if isinstance(status, dict) else {}
     for kind, shows in _SHOWN_BY.items():
         if shows(spec, status):
-            return {"apiVersion": "v1", "kind": kind, **document}
+            return {**document, "apiVersion": "v1", "kind": kind}
     return document
 
 
@@ -164,9 +164,16 @@ def _text(file: Path, problems: list[str]) -> str | None:
 
 
 def _documents(
-    file: Path, text: str, problems: list[str]
+    file: Path, text: str, problems: list[str], *, found: bool
 ) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield the documents of one file with their places, those of lists one by one."""
+    """Yield the documents of one file with their places, those of lists one by one.
+
+    Args:
+        file: The file.
+        text: Its text.
+        problems: List to which problems are appended.
+        found: Whether it was found in a folder, where files may hold anything.
+    """
     try:
         documents = printed_by_kubectl(text) or documents_in(text)
     except YamlError as error:
@@ -180,7 +187,7 @@ def _documents(
         elif isinstance(document, list) and all(isinstance(each, dict) for each in document):
             for number, each in enumerate(document):
                 yield from _items((index, number), each)
-        elif document is not None:
+        elif document is not None and not found:
             problems.append(
                 f"{file}: document {index + 1}: is not an object; "
                 f"begin each document with apiVersion and kind"

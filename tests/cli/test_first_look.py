@@ -399,6 +399,14 @@ def test_use_that_lies_in_the_file_is_read() -> None:
     assert "2 users with Walras, compared with today: 2 as fast." in lines
 
 
+def test_use_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+    documents = json.loads((CASES / "use-in-the-file.json").read_text())["items"]
+    documents[-1]["containers"][0]["usage"]["cpu"] = "much"
+    documents[-2]["containers"] = "none"
+    page = looked("-f", written(tmp_path / "dump.yaml", *documents))
+    assert page["podsWithKnownUse"] == 0
+
+
 def test_use_of_some_pods_is_said_to_be_that_of_some(tmp_path: Path) -> None:
     document = json.loads((CASES / "use-in-the-file.json").read_text())
     document["items"].pop()
@@ -527,7 +535,7 @@ def test_a_live_cluster_without_walras(bare_cluster: _Cluster, tmp_path: Path) -
     [
         (["--users-by", "label"], "--users-by label: write namespace, kueue, label:KEY or"),
         (["--users-by", "team:a"], "--users-by team:a: write namespace"),
-        (["--users-by", "label:team", "--shares", "quota"], "no user has a quota of CPUs"),
+        (["--users-by", "label:app", "--shares", "quota"], "no user has a quota of CPUs"),
         (["--speedups", "/nowhere"], "--speedups /nowhere: cannot be read: No such file"),
         (["-m", "Greedy"], "contains no MarketJob"),
         (["--cores", "8"], "contains no MarketJob"),

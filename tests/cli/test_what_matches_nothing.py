@@ -95,6 +95,7 @@ def test_a_folder_is_read_as_its_files_are(tmp_path: Path) -> None:
     (folder / "nodes.json").write_text(json.dumps(without_kind(documents, "Node")))
     (folder / "pods/all.json").write_text(json.dumps(without_kind(documents, "Pod")))
     (folder / "groups.json").write_text(json.dumps([{"name": "apps"}]))
+    (folder / "names.json").write_text(json.dumps(["apps", "batch"]))
     (folder / "logs.txt").write_text("not: [read")
     of_folder = walras("what-if", "-f", str(tmp_path / "bundle"), "-o", "json")
     of_file = walras("what-if", "-f", str(CASES / "share-not-reached.json"), "-o", "json")

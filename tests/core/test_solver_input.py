@@ -221,9 +221,9 @@ def test_shares_are_whole_numbers(shares: Any) -> None:
         clear(replace(CLUSTER, entitlements=(wrong,)))
 
 
-@pytest.mark.parametrize("cores", [float("nan"), float("inf"), "x", None])
+@pytest.mark.parametrize("cores", [float("nan"), float("inf"), -1, "x", None])
 def test_cores_of_nodes_are_finite(cores: Any) -> None:
-    with pytest.raises(ValueError, match=r"Node n: cores = .* is not a finite number"):
+    with pytest.raises(ValueError, match=r"Node n: cores = .* is not finite and at least 0"):
         clear(replace(CLUSTER, nodes=(Node("n", cores),)))
 
 

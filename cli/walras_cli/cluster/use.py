@@ -7,6 +7,7 @@ agents of nodes count the CPU time of pods with a grant, and nothing else.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from walras_api.api_object import quantity
@@ -84,15 +85,21 @@ def _items(cluster: Cluster, kind: Kind, namespace: str) -> list[Any] | str:
 
 
 def _of_pods(measured: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Used]:
+    """Return what pods use, without those of which that cannot be read: files may hold anything."""
     used = {}
     for each in measured:
-        metadata, containers = each["metadata"], each.get("containers") or ()
-        used[metadata.get("namespace", "default"), metadata["name"]] = _sum(containers)
+        with suppress(AttributeError, KeyError, TypeError, ValueError):
+            metadata, containers = each["metadata"], each.get("containers") or ()
+            used[metadata.get("namespace", "default"), metadata["name"]] = _sum(containers)
     return used
 
 
 def _of_nodes(measured: Iterable[Mapping[str, Any]]) -> dict[str, Used]:
-    return {each["metadata"]["name"]: _sum([each]) for each in measured}
+    used = {}
+    for each in measured:
+        with suppress(AttributeError, KeyError, TypeError, ValueError):
+            used[each["metadata"]["name"]] = _sum([each])
+    return used
 
 
 def _sum(measured: Iterable[Mapping[str, Any]]) -> Used:
