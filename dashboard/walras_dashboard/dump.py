@@ -20,14 +20,14 @@ from walras_cli.cluster.asking import facts_of
 from walras_cli.cluster.decided import DERIVED, is_decided, with_statuses
 from walras_cli.cluster.dumped import DumpedCluster
 from walras_cli.cluster.use import use_in
-from walras_cli.documents import InputError, read, time_of
-from walras_cli.local import course
-from walras_cli.what_if.documents import (
+from walras_cli.cluster_documents import (
     Sorting,
     default_market,
     parsed_document,
     sorted_by_kind,
 )
+from walras_cli.documents import InputError, read, time_of
+from walras_cli.local import course
 from walras_cli.what_if.first_look.look import first_look
 from walras_cli.what_if.situation import with_jobs_of_labels
 from walras_dashboard.samples import FIELDS, FigureSample
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from walras_api.cluster import Pod
     from walras_cli.cluster.asking import Wanted
+    from walras_cli.cluster_documents import Documents
     from walras_cli.documents import Located
-    from walras_cli.what_if.documents import Documents
     from walras_dashboard.samples import Kind
     from walras_view.facts import Facts
     from walras_view.first_look import FirstLook

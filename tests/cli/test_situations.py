@@ -11,8 +11,8 @@ import yaml
 from seen import decided
 from walras.clearing import clear
 from walras_api.assembly import policy_of
+from walras_cli.cluster_documents import documents_of
 from walras_cli.what_if.changes import overlaid
-from walras_cli.what_if.documents import documents_of
 from walras_cli.what_if.situation import Situation, situation_of_documents, situation_of_world
 from whole_decisions import decide
 from worlds import entitlement, job, market, node, pod

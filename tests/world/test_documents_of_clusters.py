@@ -8,9 +8,9 @@ import pytest
 
 from walras_api.parse import parse_object
 from walras_cli.cluster.options import Target
+from walras_cli.cluster_documents import documents_of
 from walras_cli.documents import InputError, read
 from walras_cli.what_if.changes import ChangedCluster
-from walras_cli.what_if.documents import documents_of
 from walras_cli.what_if.situation import situation_of_documents
 from walras_service.failures import BadInput
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from walras_api import kinds
 from walras_api.contract import API_VERSION
+from walras_cli.cluster_documents import default_market, documents_from
 from walras_cli.documents import time_of
-from walras_cli.what_if.documents import default_market, documents_from
 from walras_operator.decide.decision import decide
 from walras_operator.decide.world import Reference, World
 from walras_service.times import rfc3339

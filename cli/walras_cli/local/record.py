@@ -23,10 +23,10 @@ from walras_api import kinds
 from walras_api.assembly import Objects
 from walras_api.contract import API_VERSION, LOCAL_RUN_LABEL
 from walras_api.status import decimals
+from walras_cli.cluster_documents import default_market
 from walras_cli.local.course import Course
 from walras_cli.local.documents import NODE
 from walras_cli.local.state import FractionSource
-from walras_cli.what_if.documents import default_market
 from walras_cli.what_if.situation import on_one_node
 from walras_operator.decide.enforcement import Enforcement
 from walras_operator.decide.job_outcomes import JobOutcomes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from walras_api import cluster, kinds
 from walras_api.contract import MARKET_NAME
-from walras_cli.what_if.documents import Documents, documents_from, documents_of
+from walras_cli.cluster_documents import Documents, documents_from, documents_of
 from walras_cli.what_if.situation import (
     Situation,
     WithoutMarketError,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from walras.market.plan import Plan
     from walras_api.assembly import Objects
     from walras_api.cluster import NodeObject, Pod
+    from walras_cli.cluster_documents import Documents
     from walras_cli.what_if.comparison import Comparison
-    from walras_cli.what_if.documents import Documents
     from walras_view.facts import Use
     from walras_view.first_look import FirstLook
     from walras_view.requests import Advice

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from walras.market.snapshot import Node, Snapshot
     from walras_api.assembly import Objects
     from walras_api.kinds import AnyResource, MarketSpec
-    from walras_cli.what_if.documents import Documents
+    from walras_cli.cluster_documents import Documents
     from walras_operator.decide.deadlines.follow import FollowedJob
     from walras_operator.decide.validation import Validated
     from walras_view.facts import Use

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from walras_cli.what_if.documents import Documents
+    from walras_cli.cluster_documents import Documents
     from walras_cli.what_if.first_look.outlook import Outlook
     from walras_cli.what_if.first_look.population import Population
     from walras_view.facts import Use
