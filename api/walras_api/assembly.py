@@ -22,6 +22,7 @@ from walras_api.job_inputs import (
     bid_of,
     holds_whole_cores,
     measured_penalties,
+    most_cpus,
     profile_of,
     shows_penalties,
     speedup_of,
@@ -123,10 +124,7 @@ def assemble(
     """
     kept = kept or Kept()
     notes: list[str] = []
-    bare = [
-        kept.of(job.metadata.uid, _without_status, job.metadata, job.spec) for job in objects.jobs
-    ]
-    selection = kept.of("", select, bare, objects.pods, objects.controllers)
+    bare, selection = select_pods(objects, kept)
     known = _Known.of(objects, bare, without, kept)
     refused = known.refused()
     outside = frozenset({*without, *refused})
@@ -141,6 +139,7 @@ def assemble(
         objects.pods,
         units,
         objects.demands,
+        known.most_cpus,
         objects.rules.cores,
         kept.part("jobs of pods"),
         barred,
@@ -164,6 +163,19 @@ def assemble(
         barred,
         refused,
     )
+
+
+def select_pods(objects: Objects, kept: Kept) -> tuple[list[MarketJob], Selection]:
+    """Return the MarketJobs without their statuses, and which of them owns each pod.
+
+    Args:
+        objects: Objects of the cluster.
+        kept: Results of the last time.
+    """
+    bare = [
+        kept.of(job.metadata.uid, _without_status, job.metadata, job.spec) for job in objects.jobs
+    ]
+    return bare, kept.of("", select, bare, objects.pods, objects.controllers)
 
 
 DEBTS_ALONE = CoreCreditsPolicy(lending="Ignored")
@@ -308,10 +320,13 @@ class _Known:
     Attributes:
         speedups: Speedups of the MarketJobs that take part, by namespace and name.
         jobs: MarketJobs that take part, each as a job without a pod, by namespace and name.
+        most_cpus: Most CPUs that a pod of a job can use at once, by its images, as far as the
+            status says, by namespace and name of the job.
     """
 
     speedups: Mapping[Name, Speedup]
     jobs: Mapping[Name, core.Job]
+    most_cpus: Mapping[Name, Mapping[str, float]]
     entitlements: tuple[core.Entitlement, ...]
     access: AccessPolicy
 
@@ -341,6 +356,7 @@ class _Known:
         return cls(
             {key: speedup for key, (speedup, _) in patterns.items()},
             {key: job for key, (_, job) in patterns.items()},
+            {_key(job): known for job in objects.jobs if (known := most_cpus(job.status))},
             entitlements,
             AccessPolicy(entitlements),
         )

@@ -20,6 +20,9 @@ from walras_api.pod_request import AskedByPod, GivenToPod, request_of, resources
 _GPUS = frozenset({"amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "nvidia.com/gpu"})
 """Resources by which the device plugins of AMD, Intel and NVIDIA count whole GPUs."""
 
+LONGEST_IMAGES = 512
+"""Characters of a pod's images by which its program is told from others."""
+
 PODS = "pods"
 """Resource of which every pod requests one."""
 
@@ -278,6 +281,11 @@ class Pod(ApiObject):
             return whole.guaranteed
         containers = (*self.spec.containers, *self.spec.init_containers)
         return bool(containers) and all(each.resources.guaranteed for each in containers)
+
+    @cached_property
+    def images(self) -> str:
+        """Images of its containers, which tell its program from other versions of it."""
+        return ",".join(each.image for each in self.spec.containers)[:LONGEST_IMAGES]
 
     @cached_property
     def cpus_requested(self) -> Decimal:

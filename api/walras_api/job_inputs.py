@@ -194,6 +194,19 @@ def bandwidth_of(profile: SpeedupProfile) -> float | None:
     return float(text) or None
 
 
+def most_cpus(status: Mapping[str, Any] | None) -> dict[str, float]:
+    """Return the most CPUs that a pod of a job can use at once, by its images, as far as known."""
+    learned = (status or {}).get("demand")
+    return {
+        str(each.get("images", "")): float(text)
+        for each in (learned if isinstance(learned, list) else ())
+        if isinstance(each, dict)
+        and isinstance(text := each.get("cpus"), str)
+        and re.fullmatch(DECIMAL, text)
+        and float(text) > 0
+    }
+
+
 def _online(status: Mapping[str, Any] | None) -> Mapping[str, Any]:
     online = (status or {}).get("online")
     return online if isinstance(online, dict) else {}

@@ -28,6 +28,7 @@ def jobs_of_pods(
     pods: Sequence[Pod],
     units: Mapping[str, Units],
     demands: Mapping[str, int],
+    most_cpus: Mapping[Name, Mapping[str, float]],
     rules: CoresPolicy,
     kept: Kept,
     left_out: Mapping[int, str],
@@ -40,6 +41,8 @@ def jobs_of_pods(
         pods: Pods of the cluster.
         units: What a CPU and a GPU count for on each node that sells cores, by name.
         demands: Bytes of memory that pods could use, as agents have reported, by UID.
+        most_cpus: Most CPUs that a pod of a MarketJob can use at once, by its images, as far as
+            they were learned, by namespace and name of the MarketJob.
         rules: Rules for cores.
         kept: Jobs of the pods of each MarketJob as they were the last time.
         left_out: Why pods take no part though their nodes sell cores, by position.
@@ -59,7 +62,8 @@ def jobs_of_pods(
         mine = [pods[number] for number in numbers]
         unit = [units.get(node_of(pod) or "") for pod in mine]
         measured = [demands.get(pod.metadata.uid) for pod in mine]
-        made = kept.of(owner.uid, _of_one, pattern, owners[each], mine, unit, measured, rules)
+        most = dict(most_cpus.get((owner.namespace, owner.name), {}))
+        made = kept.of(owner.uid, _of_one, pattern, owners[each], mine, unit, measured, most, rules)
         for number, (job, why) in zip(numbers, made, strict=True):
             if job is None or number in left_out:
                 absent[number] = why or left_out[number]
@@ -75,11 +79,12 @@ def _of_one(
     pods: Sequence[Pod],
     units: Sequence[Units | None],
     measured: Sequence[int | None],
+    most: Mapping[str, float],
     rules: CoresPolicy,
 ) -> list[tuple[core.Job | None, str]]:
     """Return each pod of one MarketJob as a job of the market, or why it takes no part."""
     return [
-        _job_of_pod(pattern, resource, pod, unit, bytes_, rules)
+        _job_of_pod(pattern, resource, pod, unit, bytes_, most.get(pod.images), rules)
         for pod, unit, bytes_ in zip(pods, units, measured, strict=True)
     ]
 
@@ -90,6 +95,7 @@ def _job_of_pod(
     pod: Pod,
     unit: Units | None,
     measured: int | None,
+    most: float | None,
     rules: CoresPolicy,
 ) -> tuple[core.Job | None, str]:
     """Return a pod as a job of the market, or why it takes no part.
@@ -100,6 +106,7 @@ def _job_of_pod(
         pod: The pod.
         unit: What a CPU and a GPU count for on the pod's node; None if that sells nothing.
         measured: Bytes of memory that the pod could use, as its agent has reported.
+        most: Most CPUs that it can use at once, as far as they were learned.
         rules: Rules for cores.
     """
     node, why = _place(pod, sells=unit is not None)
@@ -107,8 +114,22 @@ def _job_of_pod(
         return None, why
     memory = memory_of(resource, pod.memory_requested, measured)
     requested, floor = _cores_requested(rules, pod, unit)
-    most = _most_cores(pattern, pod, unit)
-    return as_pod(pattern, node, pod.metadata.name, memory, most, requested, floor), ""
+    cores = _most_cores(pattern, pod, unit)
+    learned = None if most is None or unit is None else _learned(pattern, most * unit.of_cpu, floor)
+    counts = learned is not None and (cores is None or learned < cores)
+    cores = learned if counts else cores
+    return as_pod(pattern, node, pod.metadata.name, memory, cores, requested, floor, counts), ""
+
+
+def _learned(job: core.Job, cores: float, floor: float) -> float | None:
+    """Return the most cores to sell to a pod by what was learned; None if its user says how many.
+
+    They are never fewer than it keeps, or than it asks for.
+    """
+    if job.max_cores is not None:
+        return None
+    most = max(cores, floor, float(job.min_cores))
+    return math.ceil(most) if job.whole_cores else most
 
 
 def _most_cores(pattern: core.Job, pod: Pod, unit: Units | None) -> float | None:
@@ -157,6 +178,7 @@ def as_pod(
     most: float | None,
     requested: float,
     floor: float,
+    learned: bool = False,
 ) -> core.Job:
     """Return a copy of a job for one of its pods; five times as fast as dataclasses.replace."""
     return core.Job(
@@ -182,6 +204,7 @@ def as_pod(
         job.deadline,
         job.observed,
         job.seen_alone,
+        learned,
     )
 
 

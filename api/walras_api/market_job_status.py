@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from walras.market.demand import MOST_PEAKS
+from walras_api.cluster import LONGEST_IMAGES
 from walras_api.status import Amount, ConditionedStatus, Decimals, Status, Time, at_most
 
 MOST_PODS = 250
@@ -19,6 +21,9 @@ MOST_UNDERWAY = 250
 
 MOST_PARTS = 16
 """Parts of a pod's run that are kept to know its rate of progress, before they are merged."""
+
+MOST_IMAGES = 3
+"""Images of a program of which a MarketJob's status says what it can use: those used last."""
 
 WHOLE_SHARE = 10**9
 """The whole of a node's resource, in the units in which a running pod's share is counted."""
@@ -108,6 +113,42 @@ class PodOutcome(Status):
     reason: Annotated[str, Field(max_length=4096)]
     memory_reason: Annotated[str, Field(max_length=4096)] | None = None
     colocation: PodColocation | None = None
+
+
+class DemandPeak(Status):
+    """The largest amount of some time.
+
+    Attributes:
+        amount: CPUs that a pod used at once, or number of its threads.
+        at: Time from which on it was seen.
+    """
+
+    amount: Decimals
+    at: Time
+
+
+class LearnedDemand(Status):
+    """How many CPUs a pod of a program can use at once, as learned from what its pods used.
+
+    Attributes:
+        images: Images of the pod's containers; absent if unknown. Other images are another program.
+        cpus: Most CPUs that a pod can use at once; no more cores are sold to it, unless the job has
+            ``maxCores``.
+        error: CPUs by which that may be wrong.
+        seen: Time at which a pod was last seen to use so many, to within six hours.
+        seconds: Longest time for which a pod was seen while nothing held it back; below 20, only
+            its threads count.
+        at_once: Peaks of the CPUs that a pod used at once, oldest first, that count still.
+        threads: Peaks of the number of its threads.
+    """
+
+    images: Annotated[str, Field(max_length=LONGEST_IMAGES)] = ""
+    cpus: Decimals
+    error: Decimals
+    seen: Time
+    seconds: Annotated[int, Field(ge=0, le=MOST_SECONDS)] = 0
+    at_once: list[DemandPeak] = at_most(MOST_PEAKS)
+    threads: list[DemandPeak] = at_most(MOST_PEAKS)
 
 
 class PodCounts(Status):
@@ -365,6 +406,7 @@ class MarketJobStatus(ConditionedStatus):
         auction: Result of its bid; absent if nothing is auctioned.
         runs: Runs of its pods, for the weights of its utility; absent if there are none.
         deadline: Cores that its deadline takes, and its expected end; absent without a deadline.
+        demand: How many CPUs its pods can use at once, by their images; absent if that is unknown.
         pods: Result for each pod, by name; ``counts.unlisted`` is the number of pods beyond the end
             of the list.
         conditions: Conditions ``Ready``, ``Admitted`` (its entitlement accepts it), ``Profiled``
@@ -386,4 +428,5 @@ class MarketJobStatus(ConditionedStatus):
     auction: AuctionReport | None = None
     runs: RunsReport | None = None
     deadline: DeadlineReport | None = None
+    demand: list[LearnedDemand] = at_most(MOST_IMAGES)
     pods: list[PodOutcome] = at_most(MOST_PODS)

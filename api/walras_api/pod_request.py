@@ -65,6 +65,7 @@ class Container(ApiObject):
     """A container of a pod."""
 
     name: str = ""
+    image: str = ""
     resources: _Resources = Field(default_factory=_no_resources)
     restart_policy: str | None = None
     ports: Annotated[tuple[_Port, ...], BeforeValidator(_those_of_the_host)] = ()
@@ -90,11 +91,18 @@ def _shared(kind: type[_Part]) -> Callable[[Any], Any]:
         if not (isinstance(given, list) and all(isinstance(each, dict) for each in given)):
             return given
         try:
-            return [_part(kind, json.dumps(_what_is_read(each))) for each in given]
+            return [_part(kind, json.dumps(_what_is_read(each, _READ[kind]))) for each in given]
         except (TypeError, ValueError):
             return given  # what is wrong with them is told by the field
 
     return read
+
+
+_READ: dict[type[_Part], tuple[str, ...]] = {
+    Container: ("name", "image", "resources", "restartPolicy"),
+    ContainerStatus: ("name", "resources", "allocatedResources"),
+}
+"""Fields of parts that are read."""
 
 
 def _part(kind: type[_Part], text: str) -> _Part:
@@ -104,9 +112,8 @@ def _part(kind: type[_Part], text: str) -> _Part:
     return part
 
 
-def _what_is_read(part: dict[str, Any]) -> dict[str, Any]:
+def _what_is_read(part: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
     """Return the fields of a part that are read, without ports of the pod's own network."""
-    fields = "name", "resources", "restartPolicy", "allocatedResources"
     kept = {key: part[key] for key in fields if key in part}
     if ports := _those_of_the_host(part.get("ports")):
         kept["ports"] = ports

@@ -58,6 +58,7 @@ def simulate(
       cooper              pairs of jobs that share a processor
       month               a month of a cluster: cores by market and memory by credits together
       held                what pods hold in a month, beside Kubernetes, quotas and whole cores
+      demand              thread counts that the market learns from what pods use
       lying               what a user gains by lying, by mechanism and number of users
       credits             credits for lent cores, and credits for memory that fade
       adjustment          bids adjusted by progress, compared with measured speedups

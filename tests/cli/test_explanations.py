@@ -14,7 +14,7 @@ from rich.console import Console
 from examples import examples
 from seen import decided, seen
 from walras_api.contract import COLOCATION_GATE
-from walras_api.market_job_status import MarketJobStatus, PodColocation
+from walras_api.market_job_status import LearnedDemand, MarketJobStatus, PodColocation
 from walras_api.node_allocation_status import NodeAllocationStatus
 from walras_cli.cluster.explain.render import render_job, render_user
 from walras_cli.cluster.report.owed import owed_of
@@ -24,6 +24,7 @@ from walras_view.explain.margin import Buyer, one_more
 from walras_view.explain.node import explain_node
 from walras_view.explain.user import CoreCreditFigures, MemoryLoan, explain_user
 from walras_view.rows.users import user_rows
+from walras_view.sentences.job import can_use_sentence
 from whole_decisions import decide
 from worlds import enforced, entitlement, job, market, node, outcome, pod, profile
 
@@ -221,6 +222,24 @@ def test_it_is_said_where_f_is_from(source_text: str, document: Document) -> Non
     assert found.parallel_fraction == pytest.approx(
         0.7 if document["spec"].get("profile") == "p" else 0.9
     )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sentence"),
+    [
+        (900, "2.00 ± 0.05 CPUs at once, last seen at 2026-01-31T11:00:00Z (v1)"),
+        (0, "at most 2.00 CPUs at once, the number of its threads (v1)"),
+    ],
+)
+def test_it_is_said_how_many_cpus_a_program_can_use(seconds: int, sentence: str) -> None:
+    known = decided(market(), entitlement(), node(), job("a"), pod("a-0", "a"))
+    found = seen(known).jobs["lab", "a"]
+    learned = LearnedDemand(
+        images="v1", cpus="2", error="0.05", seen="2026-01-31T11:00:00Z", seconds=seconds
+    )
+    told = replace(found, status=found.status.model_copy(update={"demand": [learned]}))
+    (can_use,) = explain_job(seen(known), told).can_use
+    assert can_use_sentence(can_use) == sentence
 
 
 def test_what_is_wrong_is_put_down_to_the_object_to_change() -> None:

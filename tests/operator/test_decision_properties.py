@@ -340,6 +340,11 @@ def with_reports(known: World, lots: Lots) -> World:
             "state": lots.mostly("Enforced", "Failed", "Pending"),
             "memoryDemand": str(lots.randint(1, 4) << 30),
             "usedCpus": "0.5",
+            "demand": {
+                "atOnce": str(lots.randint(0, 6)),
+                "threads": lots.randint(1, 9),
+                "seconds": lots.choice([0, 20, 900]),
+            },
         }
         for grant in allocation.spec.grants
     ]

@@ -193,6 +193,7 @@ class Job:
         observed: Whether what it loses beside others is measured while it runs.
         seen_alone: Whether the progress of its program alone is known, without which what it loses
             beside others cannot be told.
+        learned: Whether ``max_cores`` is learned from what its program has used.
         pod: Name of the job's pod; empty for a program on one machine.
         memory: Demand for memory; None if the job takes no part in the market for memory.
         program: Name of the program that the job runs; copies of a program interfere alike.
@@ -223,6 +224,7 @@ class Job:
     deadline: Deadline | None = None
     observed: bool = False
     seen_alone: bool = True
+    learned: bool = False
 
     @property
     def least_cores(self) -> float:

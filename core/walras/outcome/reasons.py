@@ -117,7 +117,10 @@ def _bound(grant: Grant, job: Job, terms: Terms) -> str | None:
     """Return which bound decides the cores of a job; None if the market alone does."""
     quota = terms.quota
     if job.max_cores is not None and quota > job.max_cores - VISIBLE:
-        all_ = f"all that its maxCores or CPU limit of {job.max_cores:g} allows"
+        bound = f"its maxCores or CPU limit of {job.max_cores:g} allows"
+        if job.learned:
+            bound = f"its program was seen to use at once, {job.max_cores:.3g} cores"
+        all_ = f"all that {bound}"
         requested = grant.floor > job.max_cores - VISIBLE
         return f"no less than it requested, which is {all_}" if requested else all_
     if abs(quota - grant.bought) < VISIBLE:

@@ -49,6 +49,7 @@ from walras_operator.decide.entitling.entitlements import CONDITION, FollowedQuo
 from walras_operator.decide.job_outcomes import JobOutcomes, pods_left_out
 from walras_operator.decide.known_quotas import Waiting
 from walras_operator.decide.last_decision import carried
+from walras_operator.decide.learned_demand import demand_by_job, with_learned_demand
 from walras_operator.decide.measuring.measure import (
     plan_measurements,
     with_results,
@@ -142,7 +143,8 @@ def decide(world: World) -> Decision:
         return _release_all(world, before)
     problem = unusable(market)
     for rules in candidates(market, before, problem):
-        ended = record_ends(with_results(with_proven_time(world, rules), rules), rules)
+        known = with_learned_demand(with_results(with_proven_time(world, rules), rules))
+        ended = record_ends(known, rules)
         outcome = clear_market(ended.world, before, rules, problem)
         if isinstance(outcome, Cleared):
             return _carry_out(world, ended, before, market, outcome)
@@ -249,6 +251,7 @@ def _user_statuses(
     outcomes = replace(
         outcomes,
         runs=runs_by_job(known, clearing.rules, clearing.snapshot, allocations, outcomes),
+        demand=demand_by_job(known),
         kept_apart=kept_apart,
     )
     entitlements = EntitlementOutcomes.of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from walras_api.kept import Kept
 from walras_operator.decide.colocating.status import colocation_status
@@ -57,6 +57,7 @@ class JobOutcomes:
         pods_left_out: Problem with pods that are invalid or too large, by their namespace.
         runs: Field ``runs`` of each job's status, by namespace and name of the job.
         deadlines: Results of deadlines, by namespace and name of the job.
+        demand: Field ``demand`` of each job's status, by namespace and name of the job.
         kept: Results of the last decision that this one may use again.
     """
 
@@ -76,6 +77,7 @@ class JobOutcomes:
     pods_left_out: Mapping[str, Problem] = field(default_factory=dict)
     runs: Mapping[Name, Document] = field(default_factory=dict)
     deadlines: Mapping[Name, DeadlineResult] = field(default_factory=dict)
+    demand: Mapping[Name, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
 
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from walras.market.demand import ENOUGH
 from walras_view.documents import Shown
 from walras_view.explain.faults import MEASURING, Fault, failing
 from walras_view.explain.margin import Buyer, OneMore, one_more
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from walras_api.market_job_status import (
         AuctionReport,
+        LearnedDemand,
         MarketJobStatus,
         PodOutcome,
         WeightReport,
@@ -37,6 +39,25 @@ REFUSED = (
     "profile the program anew, or set spec.parallelFraction"
 )
 """Source of F where the measurements of its profile are refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class CanUse(Shown):
+    """How many CPUs a pod of a program can use at once, as learned.
+
+    Attributes:
+        images: Images of the pod's containers; empty if unknown.
+        cpus: Most CPUs that it can use at once.
+        error: CPUs by which that may be wrong.
+        seen: Time at which a pod was last seen to use so many.
+        by_threads: Whether only the number of its threads is known, since it always waits.
+    """
+
+    images: str
+    cpus: float
+    error: float
+    seen: str
+    by_threads: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +218,7 @@ class JobExplanation(Shown):
         source: Source of F.
         source_text: Source of F in words.
         speedup: Predicted speedup, as the mean of its pods.
+        can_use: How many CPUs its pods can use at once, those that run first; empty if unknown.
         weights: Weights of its bids; None without an auction.
         deadline: Its deadline; None if it has none.
         pods: Its pods, sorted by name.
@@ -217,6 +239,7 @@ class JobExplanation(Shown):
     source: str | None
     source_text: str
     speedup: float | None
+    can_use: tuple[CanUse, ...]
     weights: AuctionWeights | None
     deadline: DeadlineOutlook | None
     pods: tuple[PodReason, ...]
@@ -252,6 +275,7 @@ def explain_job(
         source=None if profile is None else profile.source,
         source_text=_source_text(status),
         speedup=number(status.speedup),
+        can_use=tuple(map(_can_use, status.demand)),
         weights=_auction_weights(status.auction),
         deadline=_deadline(status),
         pods=tuple(_pod(facts, job.namespace, pod) for pod in status.pods),
@@ -317,6 +341,16 @@ def _deadline(status: MarketJobStatus) -> DeadlineOutlook | None:
         met=report.met,
         state="Unknown" if on_time is None else on_time.status,
         message="" if on_time is None else on_time.message,
+    )
+
+
+def _can_use(learned: LearnedDemand) -> CanUse:
+    return CanUse(
+        learned.images,
+        float(learned.cpus),
+        float(learned.error),
+        learned.seen,
+        learned.seconds < ENOUGH,
     )
 
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from walras_view.text import decimal
 
 if TYPE_CHECKING:
-    from walras_view.explain.job import AuctionWeights, Budget, DeadlineOutlook, PodCoRunner, Worth
+    from walras_view.explain.job import (
+        AuctionWeights,
+        Budget,
+        CanUse,
+        DeadlineOutlook,
+        PodCoRunner,
+        Worth,
+    )
     from walras_view.explain.margin import OneMore
     from walras_view.explain.penalties import CoRunnerPenalty
 
@@ -39,6 +46,17 @@ def budget_sentence(budget: Budget) -> str:
     return (
         f"Entitlement {budget.entitlement}, with a budget of {budget.cores:.2f} cores, of which "
         f"this job spends {decimal(budget.spend)}{part}"
+    )
+
+
+def can_use_sentence(can_use: CanUse) -> str:
+    """Return how many CPUs a pod can use at once, how sure that is, and how old."""
+    of = f" ({can_use.images})" if can_use.images else ""
+    if can_use.by_threads:
+        return f"at most {decimal(can_use.cpus)} CPUs at once, the number of its threads{of}"
+    return (
+        f"{decimal(can_use.cpus)} ± {decimal(can_use.error)} CPUs at once, last seen at "
+        f"{can_use.seen}{of}"
     )
 
 

@@ -11,6 +11,7 @@ from walras_cli.cluster.top.tables import STYLE, state
 from walras_view.sentences.job import (
     auction_weights,
     budget_sentence,
+    can_use_sentence,
     co_runner_sentence,
     deadline_sentence,
     one_more_sentences,
@@ -87,6 +88,7 @@ def render_job(job: JobExplanation, *, wide: bool) -> list[RenderableType]:
         facts(
             ("paid by", budget_sentence(job.budget)),
             ("speedup", f"{speedup_text(job.speedup)}; {fraction}"),
+            *(("can use", can_use_sentence(each)) for each in job.can_use),
             *([] if job.weights is None else [("bids with", auction_weights(job.weights))]),
             *([] if job.deadline is None else [("deadline", deadline_sentence(job.deadline))]),
         ),

@@ -68,6 +68,7 @@ class _Facts(NamedTuple):
     bid: BidOutcome | None
     runs: Document | None
     deadline: DeadlineResult | None
+    demand: Sequence[Mapping[str, Any]] | None
     pods: PodColumns
 
 
@@ -93,6 +94,7 @@ def job_status(job: MarketJob, outcomes: JobOutcomes, now: str) -> Document:
         outcomes.bids.get(key),
         outcomes.runs.get(key),
         outcomes.deadlines.get(key),
+        outcomes.demand.get(key),
         pod_columns(outcomes, key, before),
     )
     inputs: tuple[Any, ...] = (*facts[:-1], *facts.pods)
@@ -143,6 +145,8 @@ def _reported(*facts: Any) -> tuple[Document, dict[str, ConditionState]]:
     parts: Document = {"pods": pods[:MOST_PODS], **runs}
     if deadline is not None:
         parts["deadline"] = deadline.document
+    if known.demand:
+        parts["demand"] = known.demand
     return status.document() | parts, _states(known, pods, granted)
 
 

@@ -122,11 +122,12 @@ def idle_job_statuses(world: World, problem: Problem) -> Iterator[StatusUpdate]:
 def _lasting(before: Mapping[str, Any], world: World) -> Document:
     """Return the part of a job's status that must survive, since it cannot be recomputed.
 
-    These are its runs, and the work that its pods have done before its deadline.
+    These are its runs, the work that its pods have done before its deadline, and what was learned
+    of its program.
     """
     runs = runs_without_grants(before, world.now)
     kept: Document = {"runs": runs} if runs else {}
-    return kept | ({"deadline": before["deadline"]} if "deadline" in before else {})
+    return kept | {name: before[name] for name in ("deadline", "demand") if name in before}
 
 
 def with_operator_namespace(update: StatusUpdate, world: World) -> StatusUpdate:
