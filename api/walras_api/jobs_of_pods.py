@@ -118,7 +118,9 @@ def _job_of_pod(
     learned = None if most is None or unit is None else _learned(pattern, most * unit.of_cpu, floor)
     counts = learned is not None and (cores is None or learned < cores)
     cores = learned if counts else cores
-    return as_pod(pattern, node, pod.metadata.name, memory, cores, requested, floor, counts), ""
+    name = pod.metadata.name
+    made = as_pod(pattern, node, name, memory, cores, requested, floor, learned=counts)
+    return made, ""
 
 
 def _learned(job: core.Job, cores: float, floor: float) -> float | None:
@@ -178,7 +180,8 @@ def as_pod(
     most: float | None,
     requested: float,
     floor: float,
-    learned: bool = False,
+    *,
+    learned: bool,
 ) -> core.Job:
     """Return a copy of a job for one of its pods; five times as fast as dataclasses.replace."""
     return core.Job(

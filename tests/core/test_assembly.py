@@ -555,8 +555,15 @@ def test_the_job_of_a_pod_has_all_fields_of_its_marketjob() -> None:
     """The copy is made field by field, for speed: a new field must not be left at its default."""
     values: dict[str, Any] = {each.name: object() for each in fields(Job)}
     job, memory = Job(**values), MemoryDemand(1, 2)
-    assert as_pod(job, "n1", "p-0", memory, 3.5, 2.0, 1.0) == replace(
-        job, node="n1", pod="p-0", memory=memory, max_cores=3.5, requested=2.0, floor=1.0
+    assert as_pod(job, "n1", "p-0", memory, 3.5, 2.0, 1.0, learned=True) == replace(
+        job,
+        learned=True,
+        node="n1",
+        pod="p-0",
+        memory=memory,
+        max_cores=3.5,
+        requested=2.0,
+        floor=1.0,
     )
 
 

@@ -113,14 +113,18 @@ def _market(grant: Grant, job: Job, budget: float, mechanism: CoreMechanism) -> 
     return f"{bought}, where {speedup}"
 
 
+def _most(cores: float, *, learned: bool) -> str:
+    """Return which most cores of a job bound what it buys."""
+    if learned:
+        return f"all that its program was seen to use at once, {cores:.3g} cores"
+    return f"all that its maxCores or CPU limit of {cores:g} allows"
+
+
 def _bound(grant: Grant, job: Job, terms: Terms) -> str | None:
     """Return which bound decides the cores of a job; None if the market alone does."""
     quota = terms.quota
     if job.max_cores is not None and quota > job.max_cores - VISIBLE:
-        bound = f"its maxCores or CPU limit of {job.max_cores:g} allows"
-        if job.learned:
-            bound = f"its program was seen to use at once, {job.max_cores:.3g} cores"
-        all_ = f"all that {bound}"
+        all_ = _most(job.max_cores, learned=job.learned)
         requested = grant.floor > job.max_cores - VISIBLE
         return f"no less than it requested, which is {all_}" if requested else all_
     if abs(quota - grant.bought) < VISIBLE:
