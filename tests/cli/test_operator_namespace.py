@@ -42,7 +42,7 @@ def lease(namespace: str, name: str, holder: str, renewed: str | timedelta) -> D
 class FakeCluster:
     """A cluster that has Leases and a Market, and notes what is asked for."""
 
-    host, namespace, now = "https://cluster", "default", NOW
+    host, namespace, now, notes = "https://cluster", "default", NOW, ()
 
     def __init__(self, *leases: Document, named: str = "", forbidden: bool = False) -> None:
         self.leases, self.forbidden = leases, forbidden
