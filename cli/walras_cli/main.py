@@ -120,9 +120,9 @@ def main() -> None:
     """Divide the cores of shared machines by a market.
 
     Users hold entitlements. Walras measures how much each job speeds up with cores, clears a
-    market in which entitlements are budgets, and holds every job to what it bought. Before cores
-    are rounded to whole ones, nobody does worse than with their entitlement. Cores go where they
-    speed work up most.
+    market in which entitlements are budgets, and holds every job to what it bought. Nobody does
+    worse than with their entitlement, unless requests of others leave them less, which is said.
+    Cores go where they speed work up most.
 
     Commands need extras of the package, such as pip install 'walras[what-if]': cli (check, explain,
     report, top), what-if, profiler (local, profile), dashboard, studies.

@@ -61,6 +61,7 @@ from walras_view.sentences.first_look import (
 from walras_view.sentences.job import auction_weights, one_more_sentences
 from walras_view.sentences.pools import prediction_sentence
 from walras_view.sentences.user import account_rows, user_sentences
+from walras_view.text import natural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -114,7 +115,7 @@ class Views:
         facts, kept = self.facts, {}
         # What is used depends on the Market's unit, and on what agents report of its nodes.
         reports = {name: each.status for name, each in facts.allocations.items()}
-        for key in sorted(facts.jobs):
+        for key in sorted(facts.jobs, key=lambda key: [natural(each) for each in key]):
             job = facts.jobs[key]
             on = (job, facts.use, *(reports.get(pod.node or "") for pod in job.status.pods))
             unit = None if facts.market is None else facts.market.spec.get("cores")
@@ -132,7 +133,7 @@ class Views:
         """Rows of all nodes by name."""
         facts, kept = self.facts, {}
         prices = prices_of(facts)
-        for name in sorted({*facts.nodes, *prices, *facts.allocations}):
+        for name in sorted({*facts.nodes, *prices, *facts.allocations}, key=natural):
             sells = prices.get(name)
             alive = facts.leases.agents.get(name) if facts.leases.known else facts.leases.known
             on = (facts.nodes.get(name), facts.allocations.get(name), sells, facts.use, alive)
@@ -147,7 +148,7 @@ class Views:
     @cached_property
     def user_rows(self) -> tuple[UserRow, ...]:
         """Rows of all Entitlements, children after their parents, siblings by name."""
-        return tuple(user_rows(self.facts, lambda row: row.name))
+        return tuple(user_rows(self.facts, lambda row: natural(row.name)))
 
     @cached_property
     def partners(self) -> Mapping[str, tuple[Partner, ...]] | None:
@@ -342,9 +343,12 @@ class Views:
         return UserDetail(
             row=user_summary(facts, explanation.user, self._traded(name)),
             children=sorted(
-                each
-                for each, child in facts.entitlements.items()
-                if child.spec.get("parent") == name
+                (
+                    each
+                    for each, child in facts.entitlements.items()
+                    if child.spec.get("parent") == name
+                ),
+                key=natural,
             ),
             jobs=explanation.jobs,
             account=[

@@ -18,9 +18,9 @@ from walras.clearing import clear
 from walras_api.assembly import policy_of
 from walras_api.contract import API_VERSION, MARKET_NAME
 from walras_cli.what_if.comparison import Cleared
+from walras_cli.what_if.plain_division import plain_division
 from walras_cli.what_if.situation import Situation, situation_of_world
 from walras_cli.what_if.tables import FIGURES
-from walras_dashboard.plain_division import plain_division
 from walras_dashboard.views import MECHANISMS
 from walras_dashboard.what_if_models import (
     DividedCores,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from walras_api import cluster, kinds
     from walras_api.assembly import Objects
     from walras_api.kinds import MarketSpec
-    from walras_dashboard.what_if_models import PlainDivision
     from walras_operator.decide.world import World
+    from walras_view.plain import PlainDivision
 
 VISIBLE = 0.005
 """Cores: half of the last digit that is printed; less than that is no change."""

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from walras_dashboard.models import ApiModel, Number
+from walras_view.plain import PlainDivision
 
 Text = Annotated[str, Field(min_length=1, max_length=600)]
 
@@ -100,32 +101,6 @@ class DividedCores(ApiModel):
     nodes: list[DividedNode]
     jobs: list[DividedJob]
     figures: list[Figure]
-    starving: int
-
-
-class PlainUser(ApiModel):
-    """The part of an Entitlement on plain Kubernetes.
-
-    Attributes:
-        name: Name of the Entitlement.
-        held: Cores of its pods.
-        utility: Mean speedup of its pods, weighted by work.
-    """
-
-    name: str
-    held: float
-    utility: float
-
-
-class PlainDivision(ApiModel):
-    """What plain Kubernetes would give today's pods by their requests and limits, all of them busy.
-
-    Attributes:
-        users: Entitlements with pods.
-        starving: Number of pods that would have less than a tenth of a core.
-    """
-
-    users: list[PlainUser]
     starving: int
 
 

@@ -242,6 +242,21 @@ def test_it_is_said_how_many_cpus_a_program_can_use(seconds: int, sentence: str)
     assert can_use_sentence(can_use) == sentence
 
 
+@pytest.mark.parametrize("source", ["Written", "Measured", "Online"])
+def test_an_f_that_no_profile_of_the_cluster_has_is_not_put_down_to_one(source: str) -> None:
+    """As in the record of a run on one machine."""
+    facts = seen(decided(market(), entitlement(), node(), job("a"), pod("a-0", "a")))
+    found = facts.jobs["lab", "a"]
+    assert found.status.profile is not None
+    profile_ = found.status.profile.model_copy(update={"source": source, "name": None})
+    status = found.status.model_copy(update={"profile": profile_})
+    object.__setattr__(found, "status", status)
+    text = explain_job(facts, found).source_text
+    assert text
+    assert "None" not in text
+    assert "SpeedupProfile" not in text
+
+
 def test_what_is_wrong_is_put_down_to_the_object_to_change() -> None:
     facts = seen(
         decided(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 import yaml
 
+import worlds
 from command_line import walras_here as walras
 from walras.market.snapshot import CoreMechanism
 
@@ -36,6 +37,21 @@ def written(path: Path, documents: list[dict[str, Any]]) -> str:
     file = path / "cluster.yaml"
     file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": documents}))
     return str(file)
+
+
+def test_users_stand_beside_what_their_requests_alone_would_give(tmp_path: Path) -> None:
+    """On one node of eight cores, requests of 3 : 1 give 6 : 2 cores, whatever the shares."""
+    made = [worlds.node("n", "8"), worlds.entitlement("a"), worlds.entitlement("b")]
+    for name, cpu in (("a", "3"), ("b", "1")):
+        made += [worlds.job(name, name), worlds.pod(f"{name}-0", name, "n", cpu=cpu)]
+    file = written(tmp_path, made)
+    found = result_of("-f", file)
+    plain = {each["name"]: each["held"] for each in found["plain"]["users"]}
+    assert plain == {"a": pytest.approx(6), "b": pytest.approx(2)}
+    said = walras("what-if", "-f", file).stdout.partition("plain Kubernetes")[2]
+    row = next(line.split() for line in said.splitlines() if line.split()[:1] == ["b"])
+    assert row[1:3] == ["2.00", "4.00"]
+    assert row[3:] == ["1.818", "3.077", "+69.2%"]
 
 
 def test_the_example_gives_the_papers_numbers() -> None:

@@ -38,7 +38,7 @@ MOST_BYTES = 200 * 1024
 VIEWS = {
     "cluster": ("cluster", "Entitlements"),
     "nodes": ("nodes", "node-2"),
-    "node": ("nodes/node-3", "Shared pools"),
+    "node": ("nodes/node-3", "Shared CPUs"),
     "jobs": ("jobs", "vision/train"),
     "job": ("jobs/vision/train", "One more core"),
     "users": ("users", "astronomy"),
@@ -219,6 +219,7 @@ def test_what_is_not_there_says_so_and_the_others_stay_usable(page: Browser) -> 
     assert page.text(".notice")
     page.view("no-such-view")
     assert page.shows("There is no such view")
+    assert page.audit() == []
     page.click("main a")
     assert page.shows("Entitlements")
 
@@ -457,7 +458,8 @@ def test_a_table_is_saved_with_all_digits_and_no_name_becomes_a_formula(
         assert rows.keys() == users.keys()
         for name, each in users.items():
             assert float(rows[name]["Held"]) == each["cores"]["held"]
-            assert (float(rows[name]["Gain"]) if rows[name]["Gain"] else None) == each["gain"]
+            gain = rows[name]["Over share"]
+            assert (float(gain) if gain else None) == each["gain"]
         window.view("users?q=astronomy")
         assert window.shows("1 of 5")
         assert [each["User"] for each in saved(window, "All users")] == ["astronomy"]

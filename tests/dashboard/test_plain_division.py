@@ -91,4 +91,4 @@ def test_pods_without_requests_starve_beside_others_and_not_in_the_market() -> N
 def test_without_pods_nobody_has_anything() -> None:
     found = answer()
     assert found.plain is not None
-    assert (found.plain.users, found.plain.starving) == ([], 0)
+    assert (found.plain.users, found.plain.starving) == ((), 0)

@@ -174,14 +174,17 @@ def test_cores_have_moved_after_the_change(page: Browser) -> None:
 
 
 @after("changed")
-def test_a_node_shows_which_cores_are_whose(page: Browser) -> None:
+def test_a_node_shows_what_pods_hold_of_the_cpus_that_they_share(page: Browser) -> None:
     page.view(f"nodes/{NODE}")
     assert "Nearly four cores have moved" in section(CHANGE)
     owners = page.script(
         "return [...document.querySelectorAll('.sockets .cpu .cpu-owner')].map(e => e.textContent)"
     )
-    assert sorted(map(owners.count, set(owners))) == [1, 1, 2, 4]
-    picture(page, "node", "Grants")
+    assert owners == ["~"] * 8
+    assert "its pods share all eight" in " ".join(section(CHANGE).split())
+    for cores in ("4.85", "1.97", "1.06"):
+        assert page.shows(f"{cores} held", ".pools")
+    picture(page, "node", "Shared CPUs")
 
 
 @after("measured")

@@ -75,6 +75,14 @@ def test_a_documented_command_is_one_that_the_program_takes(
         parse(main, arguments_of(call), None)
 
 
+def test_every_target_of_make_that_a_page_names_is_one() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    lines = re.compile(r"^ *make ([a-z]+)|`make ([a-z]+)", re.MULTILINE)
+    named = {one or other for page in PAGES for one, other in lines.findall(page.read_text())}
+    assert {"commands", "run", "images"} <= named
+    assert named - targets == set()
+
+
 def of_examples(call: str) -> bool:
     """Whether a command needs nothing but files of the repository, and ends by itself."""
     words = arguments_of(call)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from large_worlds import cluster
 from walras_agent.cpuset import CpuSet
+from walras_agent.node_plan import EnforcedGrant
+from walras_agent.pod_cpus import allocate_cpus
+from walras_agent.topology import Cpu, Topology
 from walras_api.contract import MARKET_NAME, OPERATOR
 from walras_service.kinds import LEASES
 from whole_decisions import decide
@@ -57,9 +60,17 @@ def lab(shares: int = 2) -> list[Document]:
         *_job("align", "speech-lab", "speech", "2Gi", ["node-1"], parallelFraction="0.7"),
         *_job("serve", "speech-lab", "speech", "1Gi", ["node-3"], parallelFraction="0.05"),
         *_job("index", "batch", "batch", "16Gi", ["node-2"], parallelFraction="0.96"),
-        *_job("report", "batch", "batch", "2Gi", ["node-3"], parallelFraction="0.6"),
+        *_job("report", "batch", "batch", "2Gi", ["node-3"], parallelFraction="0.6", isolated=True),
         *_job("simulate", "astronomy", "astronomy", "9Gi", ["node-1"], profile="simulate"),
-        *_job("reduce", "astronomy", "astronomy", "4Gi", ["node-3"], parallelFraction="0.88"),
+        *_job(
+            "reduce",
+            "astronomy",
+            "astronomy",
+            "4Gi",
+            ["node-3"],
+            parallelFraction="0.88",
+            isolated=True,
+        ),
         job("lost", "nobody", "batch"),
         pod("web-0", "web", "node-2", namespace="default", cpu="1500m"),
     ]
@@ -167,8 +178,10 @@ def _decided(documents: list[Document]) -> list[Document]:
     }
     at = world(*documents, allocations=known)
     at = outcome(at, decide(at))
-    at = replace(at, allocations={name: _reported(each) for name, each in at.allocations.items()})
-    at = outcome(at, decide(at))
+    for _ in range(2):  # an agent that has answered is told fields of a plan that are new
+        reports = {name: _reported(each) for name, each in at.allocations.items()}
+        at = replace(at, allocations=reports)
+        at = outcome(at, decide(at))
     found = [*at.objects.entitlements, *at.objects.jobs, *at.objects.profiles, *at.markets]
     statuses = {each.metadata.uid: dict(each.status) for each in found if each.status}
     for each in at.markets:
@@ -218,27 +231,41 @@ def _topology(of: Document) -> Document:
 
 
 def _reported(of: NodeAllocation) -> NodeAllocation:
-    """Return a plan with the report of an agent that has given whole cores in their order."""
+    """Return a plan with the report of an agent that has chosen CPUs as the real one does."""
     status: Document = dict(of.status or {})
-    cores = status["topology"]["cores"]
-    free = list(range(cores - 1, 0, -1))  # the first is reserved
-    reports = []
-    for grant in sorted(of.spec.grants, key=lambda each: -Fraction(each.cores)):
-        own = [free.pop() for _ in range(int(Fraction(grant.cores))) if free]
-        cpus = [*own, *(core + cores for core in own)]
-        reports.append((grant, cpus))
-    shared = [0, cores, *free, *(core + cores for core in free)]
-    pods = [_report(grant, cpus or shared) for grant, cpus in reports]
+    machine, reserved = _machine(status["topology"]), CpuSet.parse(status["topology"]["reserved"])
+    placed = allocate_cpus(machine, map(_enforced, of.spec.grants), {}, reserved=reserved)
+    pods = [_report(grant, placed.pods[grant.pod_uid].cpus) for grant in of.spec.grants]
     status |= {
         "epoch": of.spec.epoch,
         "enforcedEpoch": of.spec.epoch,
         "acceptsNewFields": True,
         "mode": "enforce",
-        "sharedCpus": str(CpuSet(shared)),
+        "sharedCpus": str(placed.shared),
         "pods": pods,
         "conditions": [_condition(len(pods))],
     }
     return of.model_copy(update={"status": status})
+
+
+def _machine(topology: Document) -> Topology:
+    """Return the CPUs of a report; those of a socket have their last-level cache in common."""
+    cores = [(place["socket"], list(CpuSet.parse(place["cpus"]))) for place in topology["layout"]]
+    first = {socket: min(min(cpus) for at, cpus in cores if at == socket) for socket, _ in cores}
+    return Topology(
+        tuple(
+            Cpu(id=cpu, core=min(cpus), socket=socket, numa=socket, l3=first[socket])
+            for socket, cpus in cores
+            for cpu in cpus
+        )
+    )
+
+
+def _enforced(grant: PodGrant) -> EnforcedGrant:
+    """Return what an agent makes of a grant."""
+    title = f"{grant.namespace}/{grant.name}"
+    millicores = max(1, int(1000 * Fraction(grant.cores)))
+    return EnforcedGrant(grant.pod_uid, title, millicores, isolated=bool(grant.isolated))
 
 
 def _condition(grants: int) -> Document:
@@ -251,12 +278,12 @@ def _condition(grants: int) -> Document:
     }
 
 
-def _report(grant: PodGrant, cpus: list[int]) -> Document:
+def _report(grant: PodGrant, cpus: CpuSet) -> Document:
     report = {
         "podUID": grant.pod_uid,
         "namespace": grant.namespace,
         "name": grant.name,
-        "cpus": str(CpuSet(cpus)),
+        "cpus": str(cpus),
         "state": "Enforced",
         "reason": "",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,14 @@ from walras.numerics.byte_text import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
+
+
+def natural(name: str) -> tuple[tuple[tuple[str, int], ...], str]:
+    """Return what sorts names as people count: node-2 before node-10."""
+    parts = re.split(r"([0-9]+)", name)
+    # Every other part is a number, so that parts of one place are of one type.
+    texts, numbers = parts[::2], [int(part) for part in parts[1::2]]
+    return tuple(zip(texts, [*numbers, -1], strict=True)), name
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
@@ -36,17 +45,17 @@ def missing_rights(rights: Sequence[str]) -> str:
 
 def decimal(value: float | None, digits: int = 2) -> str:
     """Return a figure for a table, with a number of decimal places; a dash if it is unknown."""
-    return "-" if value is None else f"{value:.{digits}f}"
+    return "-" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def thousandths(held: float | None) -> str:
     """Return cores that a pod holds, to the thousandth."""
-    return "-" if held is None else f"{held:.3f}".rstrip("0").rstrip(".")
+    return "-" if held is None else decimal(held, 3).rstrip("0").rstrip(".")
 
 
 def cores(value: float | None) -> str:
     """Return a number of cores; whole ones without decimals."""
-    return "-" if value is None else f"{value:.2f}".removesuffix(".00")
+    return decimal(value).removesuffix(".00")
 
 
 def used(

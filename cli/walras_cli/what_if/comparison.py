@@ -19,6 +19,7 @@ from walras.outcome.reasons import explain_shortfall
 from walras_api.assembly import policy_of, pool_prices_of
 from walras_cli.patience import patience
 from walras_cli.what_if.held import as_enforced, bystanders, isolated_jobs, machines_of
+from walras_cli.what_if.plain_division import plain_division
 from walras_operator.decide.pool_averages import PoolAverages
 from walras_service.failures import BadInput
 from walras_service.untrusted import printable
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from walras_cli.what_if.held import Bystander
     from walras_cli.what_if.situation import Situation
     from walras_view.explain.pools import PoolExplanation
+    from walras_view.plain import PlainDivision
 
 
 NEAR = 0.01
@@ -141,6 +143,7 @@ class Comparison:
         before: Plan of the first mechanism without the changes; None if there are no changes.
         shifts: Effects of over-estimated parallel fractions; empty unless requested.
         pools: Node pools under the first mechanism, with the changes; empty unless requested.
+        plain: What plain Kubernetes would give the same pods; None if some are not known.
     """
 
     cleared: tuple[Cleared, ...]
@@ -148,6 +151,7 @@ class Comparison:
     before: Cleared | None
     shifts: tuple[FractionSensitivity, ...] = ()
     pools: tuple[PoolExplanation, ...] = ()
+    plain: PlainDivision | None = None
 
     @classmethod
     def of(cls, source: ChangedCluster, options: MechanismOptions) -> Comparison:
@@ -172,7 +176,8 @@ class Comparison:
             *_short(shown.plan),
             *_outside(shown.bystanders),
         )
-        return cls(tuple(cleared), notes, before, shifts, pools)
+        plain_ = plain_division(source.then, shown.plan)
+        return cls(tuple(cleared), notes, before, shifts, pools, plain_)
 
     def document(self) -> dict[str, Any]:
         """Return the first plan, the others under ``alternatives``, and the notes."""
@@ -180,6 +185,7 @@ class Comparison:
         return {
             **first,
             "notes": list(self.notes),
+            **({"plain": plain(self.plain)} if self.plain else {}),
             **({"alternatives": others} if others else {}),
             **({"before": _document_of(self.before)} if self.before else {}),
             **({"sensitivity": [plain(each) for each in self.shifts]} if self.shifts else {}),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from walras.analysis.sensitivity import FractionSensitivity
     from walras.market.plan import Plan
     from walras_cli.what_if.comparison import Cleared, Comparison
+    from walras_view.plain import PlainDivision
 
 
 _PADDING = 3  # around a cell: two blanks and a border
@@ -38,7 +39,8 @@ def render(of: Comparison) -> list[RenderableType]:
     if before is not None:
         parts += render_change(before, cleared[0])
     if len(cleared) == 1 and before is None:
-        parts += [_users(first), _nodes(cleared), *_jobs(first), _whole(cleared)]
+        beside = [] if of.plain is None else [_beside(first, of.plain)]
+        parts += [_users(first), *beside, _nodes(cleared), *_jobs(first), _whole(cleared)]
     elif len(cleared) > 1:
         parts += [_cores_of_users(cleared), _utilities_of_users(cleared), _nodes(cleared)]
         parts.append(_whole(cleared))
@@ -130,6 +132,29 @@ def _users(plan: Plan) -> Table:
         for user in plan.users
     ]
     return filled(new_table(f"Users under {plan.mechanism}", "user", columns), rows)
+
+
+def _beside(plan: Plan, plain: PlainDivision) -> Table:
+    """Return what users would have without Walras, by requests, and what they gain over that."""
+    there = {each.name: each for each in plain.users}
+    rows = [
+        (
+            user.name,
+            f"{there[user.name].held:.2f}",
+            f"{user.held:.2f}",
+            f"{there[user.name].utility:.3f}",
+            f"{user.held_utility:.3f}",
+            _over(user.held_utility, there[user.name].utility),
+        )
+        for user in plan.users
+        if user.name in there
+    ]
+    columns = ("cores\nplain", "\nheld", "utility\nplain", "\nheld", "gain")
+    return filled(new_table("Beside plain Kubernetes, all pods busy", "user", columns), rows)
+
+
+def _over(utility: float, other: float) -> str:
+    return f"{round(utility / other - 1, 4) + 0.0:+.1%}" if other else "-"
 
 
 def _cores_of_users(cleared: Sequence[Cleared]) -> RenderableType:

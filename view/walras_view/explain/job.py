@@ -33,6 +33,14 @@ SOURCES: Mapping[str, str] = {
     "Assumed": "assumed until it is measured; to set it, use spec.parallelFraction or a profile",
 }
 
+WITHOUT_PROFILE: Mapping[str, str] = {
+    **SOURCES,
+    "Written": "written in a profile",
+    "Measured": "measured beforehand",
+    "Online": "measured while it ran",
+}
+"""The same of an F that no SpeedupProfile of the cluster has, as in a run on one machine."""
+
 
 REFUSED = (
     "assumed, since the measurements of SpeedupProfile {name} are too uncertain to be used; "
@@ -303,7 +311,8 @@ def _source_text(status: MarketJobStatus) -> str:
         return f"assumed; {measuring[0]}"
     if profile.source == "Assumed" and profile.name:
         return REFUSED.format(name=profile.name)
-    return SOURCES[profile.source].format(name=profile.name)
+    sources = SOURCES if profile.name else WITHOUT_PROFILE
+    return sources[profile.source].format(name=profile.name)
 
 
 def _budget(facts: Facts, job: ApiObject[MarketJobStatus]) -> Budget:

@@ -9,6 +9,7 @@ from pydantic import Field, computed_field
 
 from walras_view.documents import Shown
 from walras_view.figures import amount, number, ready_condition, total, used_by_job
+from walras_view.text import natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,7 +102,8 @@ class JobRow(Shown):
 def job_rows(facts: Facts, namespace: str = "") -> list[JobRow]:
     """Return the jobs of a namespace, or of all, by name."""
     jobs = facts.jobs
-    return [job_row(facts, jobs[key]) for key in sorted(jobs) if namespace in {"", key[0]}]
+    keys = sorted(jobs, key=lambda key: [natural(each) for each in key])
+    return [job_row(facts, jobs[key]) for key in keys if namespace in {"", key[0]}]
 
 
 def job_row(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobRow:

@@ -12,6 +12,7 @@ from walras_api.contract import agent_lease
 from walras_api.supply import why_closed
 from walras_view.documents import Shown
 from walras_view.figures import number, used_by_node
+from walras_view.text import natural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +74,7 @@ def node_rows(facts: Facts, *, selected: bool = False) -> list[NodeRow]:
     names = set(facts.nodes)
     if not selected:
         names |= prices.keys() | facts.allocations.keys()
-    return [node_row(facts, name, prices.get(name)) for name in sorted(names)]
+    return [node_row(facts, name, prices.get(name)) for name in sorted(names, key=natural)]
 
 
 def prices_of(facts: Facts) -> dict[str, NodePrice]:

@@ -66,7 +66,8 @@ def _quantum(quantum: Quantum | None) -> list[tuple[str, str]]:
     """Return what Karma's last quantum did to it."""
     if quantum is None:
         return []
-    said = [f"earned {quantum.earned} credits, spent {quantum.spent}"]
+    earned, spent = (decimal(float(each), 1) for each in (quantum.earned, quantum.spent))
+    said = [f"earned {earned} credits, spent {spent}"]
     for verb, whom, loans in (
         ("lent", "to", quantum.lent),
         ("borrowed", "from", quantum.borrowed),
@@ -97,7 +98,7 @@ def account_rows(user: UserExplanation) -> list[tuple[str, str, str]]:
         rows.append(("memory", owed, f"{above:+.1f} credits relative to the mean of all users"))
     elif user.user.credits is not None:
         mean = "you may not see the mean of all users, to compare it with"
-        rows.append(("memory", f"{user.user.credits} credits", mean))
+        rows.append(("memory", f"{decimal(float(user.user.credits), 1)} credits", mean))
     return rows
 
 
@@ -138,10 +139,9 @@ def partners_sentence(user: UserExplanation) -> str:
 
 
 def user_sentences(user: UserExplanation) -> list[str]:
-    """Return what is said of an entitlement beside its account, for where there are no tables."""
+    """Return what is said of an entitlement beside its state and account, where no tables are."""
     sentence = partners_sentence(user)
     return [
-        user.message,
         *(f"{subject}: {text}" for subject, text in user_facts(user)),
         *([sentence] if sentence else []),
     ]

@@ -10,6 +10,7 @@ from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 from walras_view.explain.user import gib_hours
 from walras_view.rows.users import user_rows
+from walras_view.text import natural
 
 if TYPE_CHECKING:
     from walras_cli.cluster.connection import Cluster
@@ -43,7 +44,7 @@ def owed_of(facts: Facts) -> tuple[Owed, ...]:
     """Return what entitlements without children are owed, as far as an account is kept."""
     parents = {each.spec.get("parent") for each in facts.entitlements.values()}
     owed = []
-    for row in user_rows(facts, lambda row: row.name):
+    for row in user_rows(facts, lambda row: natural(row.name)):
         if row.name in parents:
             continue
         kept = facts.entitlements[row.name].status.core_credits

@@ -17,6 +17,7 @@ from walras_view.notes import headline_of, remarks_of, waiting_in_queues, warnin
 from walras_view.rows.jobs import JobRow, job_rows
 from walras_view.rows.nodes import NodeRow, node_rows
 from walras_view.rows.users import UserRow, user_rows
+from walras_view.text import natural
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -159,9 +160,9 @@ def _no_jobs(namespace: str, elsewhere: int) -> str:
     return "There are no MarketJobs; create one for each job that takes part in the market."
 
 
-def _order(figure: float | None, *name: str) -> tuple[float, tuple[str, ...]]:
+def _order(figure: float | None, *name: str) -> tuple[float, list[Any]]:
     """Return what sorts the largest first, and then by name."""
-    return (0.0 if figure is None else -figure, name)
+    return (0.0 if figure is None else -figure, [natural(each) for each in name])
 
 
 def _of_user(row: UserRow, by: Sort) -> float | None:

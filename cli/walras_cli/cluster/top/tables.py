@@ -74,7 +74,7 @@ USERS: tuple[Column[UserRow], ...] = (
     Column("share of\ncluster", lambda row: _percent(row.budget_share), wide=True),
     Column("utility", lambda row: decimal(row.utility, 3), spare=6),
     Column("at bare\nentitlement", lambda row: decimal(row.entitlement_utility, 3), wide=True),
-    Column("gain", lambda row: _gain(row.gain)),
+    Column("gain over\nentitled", lambda row: _gain(row.gain)),
     Column("credits\nvs mean", lambda row: _signed(row.credits_above_mean), spare=3),
 )
 

@@ -176,6 +176,11 @@ export function Sentences({ of, ordered = false }: { of: string[]; ordered?: boo
   return ordered ? <ol class="sentences">{items}</ol> : <ul class="sentences">{items}</ul>;
 }
 
+/** A message, unless the problems below have it. */
+export function unlessTold(message: string, faults: Fault[]): string {
+  return faults.some((each) => each.message === message) ? "" : message;
+}
+
 export function Faults({ of }: { of: Fault[] }) {
   if (of.length === 0) return null;
   return (

@@ -51,7 +51,12 @@ export function userFigures(): Column<User>[] {
     figure("lent", "Lent", text.exactCores, "Cores of its part that others have"),
     figure("borrowed", "Borrowed", text.exactCores, "Cores of others' parts that it has"),
     figure("utility", "Utility", text.utility, "Mean speedup of its jobs, weighted by work"),
-    figure("gain", "Gain", text.signedPercent, "Utility compared with its part of every node"),
+    figure(
+      "gain",
+      "Over share",
+      text.signedPercent,
+      "Utility above that of its bare entitlement, its part of every node; not above plain Kubernetes, which the view What if shows",
+    ),
     figure("creditsAboveMean", "Credits", text.credits, "Credits for memory, relative to the mean"),
   ];
 }

@@ -5,11 +5,13 @@ import type { Loan } from "../api/types";
 import { exactCores } from "../format";
 import { COLOURS } from "./chart";
 
-const BANDS = 12;
+export const BANDS = 12;
 const GAP = 14;
 const HEIGHT = 200;
 /** Part of all cores for sale that fills the height: less is drawn lower. */
 const FULL = 0.1;
+/** Height that a name and its number below it take. */
+const LEAST = 22;
 const NODE = 10;
 const WIDEST = 680;
 const LETTER = 7.4;
@@ -28,7 +30,7 @@ function side(loans: { name: string; cores: number }[], scale: number): Map<stri
   let top = 6;
   for (const [name, total] of [...totals].sort((one, other) => other[1] - one[1])) {
     found.set(name, { name, total, top, used: 0 });
-    top += Math.max(total * scale, 16) + GAP;
+    top += Math.max(total * scale, LEAST) + GAP;
   }
   return found;
 }
@@ -72,8 +74,8 @@ function Bands({ loans, cores, width: whole }: { loans: Loan[]; cores: number; w
   const lenders = side(shown.map(({ from, cores }) => ({ name: from, cores })), scale);
   const borrowers = side(shown.map(({ to, cores }) => ({ name: to, cores })), scale);
   const end = (sides: Map<string, Side>) =>
-    Math.max(...[...sides.values()].map((each) => each.top + Math.max(each.total * scale, 16)));
-  const height = Math.max(end(lenders), end(borrowers)) + 6;
+    Math.max(...[...sides.values()].map((each) => each.top + Math.max(each.total * scale, LEAST)));
+  const height = Math.max(end(lenders), end(borrowers)) + 12;
   const order = [...lenders.keys()];
   return (
     <svg
@@ -130,7 +132,7 @@ function Label({
   colour: number;
 }) {
   const height = Math.max(of.total * scale, 4);
-  const middle = of.top + Math.max(of.total * scale, 16) / 2;
+  const middle = of.top + Math.max(of.total * scale, LEAST) / 2;
   return (
     <g>
       <rect

@@ -270,6 +270,11 @@ export function nextSort(old: Sort | null, key: string, numeric: boolean): Sort 
 /** Made once: a comparison by locale that makes its own takes a thousand times as long. */
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
+/** The order of names as people count: node-2 before node-10. */
+export function compareNames(one: string, other: string): number {
+  return COLLATOR.compare(one, other);
+}
+
 function compare(one: string | number | null, other: string | number | null): number {
   if (typeof one === "number" && typeof other === "number") return one - other;
   return COLLATOR.compare(String(one), String(other));
@@ -329,6 +334,7 @@ export function LocalTable<Row>({
   inAddress = false,
   size = PAGE,
   empty,
+  cards = false,
   rowProps,
 }: {
   label: string;
@@ -341,6 +347,8 @@ export function LocalTable<Row>({
   inAddress?: boolean;
   size?: number;
   empty: ComponentChildren;
+  /** As of `Table`. */
+  cards?: boolean;
   rowProps?: (row: Row) => Record<string, unknown>;
 }) {
   const [{ text, sort, offset }, change] = useTableState(inAddress, initial);
@@ -379,6 +387,7 @@ export function LocalTable<Row>({
           columns={columns}
           rows={ordered.slice(at, at + size)}
           rowKey={rowKey}
+          cards={cards}
           sort={sort}
           onSort={(key, numeric) => change({ sort: nextSort(sort, key, numeric), offset: 0 })}
           {...(rowProps === undefined ? {} : { rowProps })}

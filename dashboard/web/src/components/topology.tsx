@@ -28,7 +28,7 @@ export function marks(owners: { namespace: string; pod: string }[]): Map<string,
 
 export const STATES: Record<ThreadState, [string, string]> = {
   owned: ["", "one pod's own"],
-  shared: ["~", "shared by pods of less than a core, and by others"],
+  shared: ["~", "shared by several pods, by weight"],
   reserved: ["R", "reserved: not sold"],
   free: ["", "free"],
   outside: ["×", "not for pods"],

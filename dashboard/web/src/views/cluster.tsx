@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { Loan, NodeRow, Overview, ShortPod, User } from "../api/types";
 import { Card, Disclosure, Empty, Facts, Heading, Name, Notice, State } from "../components/basics";
 import { loanColumns, nodeColumns, userFigures } from "../components/columns";
-import { Flow } from "../components/flow";
+import { BANDS, Flow } from "../components/flow";
 import { HeatMap } from "../components/heat-map";
 import type { Column } from "../components/table";
 import { Csv, LocalTable, Pager, Table } from "../components/table";
@@ -104,6 +104,11 @@ function Lending({ overview, loans }: { overview: Overview; loans: Loan[] }) {
         </Notice>
       )}
       <Flow loans={loans} whole={overview.totals.cores ?? 0} />
+      {loans.length > BANDS && (
+        <p class="muted">
+          Drawn are the {BANDS} largest of {text.count(loans.length, "loan")}.
+        </p>
+      )}
       <LocalTable
         label="Who lends to whom"
         columns={loanColumns()}
@@ -273,7 +278,7 @@ function Below({ users }: { users: User[] }) {
       </ul>
       {users.length > LISTED && (
         <p>
-          The others are on <a href={link("users")}>the page of all users</a>, sorted by gain.
+          The others are on <a href={link("users")}>the page of all users</a>, sorted by gain over their entitlement.
         </p>
       )}
     </Notice>
@@ -317,7 +322,9 @@ function branches(users: User[], closed: ReadonlySet<string>): Branch[] {
     seen.add(user.name);
     for (const child of below.get(user.name) ?? []) hide(child);
   };
-  for (const each of below.get(null) ?? []) visit(each, 0);
+  // Those who have jobs come first: the others have nothing to show but their shares.
+  for (const some of [true, false])
+    for (const each of below.get(null) ?? []) if (each.jobs > 0 === some) visit(each, 0);
   for (const each of users) visit(each, 0);
   return found;
 }

@@ -15,6 +15,7 @@ import {
   Name,
   Notes,
   State,
+  unlessTold,
 } from "../components/basics";
 import type { ChartSeries } from "../components/chart";
 import { Chart, FAINT } from "../components/chart";
@@ -35,7 +36,7 @@ export function Job({ namespace, name }: { namespace: string; name: string }) {
         below={
           data !== null && (
             <p>
-              <State of={data.row.state} /> {data.row.message !== "" && <bdi>{data.row.message}</bdi>}
+              <State of={data.row.state} /> <bdi>{unlessTold(data.row.message, data.explanation.faults)}</bdi>
             </p>
           )
         }

@@ -16,6 +16,7 @@ import {
   Name,
   Notes,
   State,
+  unlessTold,
 } from "../components/basics";
 import { USED } from "../components/columns";
 import { HistoryCharts } from "../components/history";
@@ -46,7 +47,7 @@ export function Node({ name, unit }: { name: string; unit: "core" | "thread" }) 
         below={
           data !== null && (
             <p>
-              <State of={data.row.agent} /> {data.row.message !== "" && <bdi>{data.row.message}</bdi>}
+              <State of={data.row.agent} /> <bdi>{unlessTold(data.row.message, data.faults)}</bdi>
             </p>
           )
         }
@@ -114,7 +115,10 @@ function Page({ node, unit }: { node: NodeDetail; unit: "core" | "thread" }) {
         <Grants node={node} known={known} onChoose={setChosen} />
       </Card>
       <div class="columns columns-three">
-        <Card title="Shared pools" about="CPUs that pods share: what they hold beyond whole cores is a part of these.">
+        <Card
+          title="Shared CPUs"
+          about="What each pod holds is its part of their time while all are busy; what one leaves idle, others use."
+        >
           <Pools node={node} known={known} />
         </Card>
         <Card title="Moved last">
@@ -277,16 +281,16 @@ function Grants({
 }
 
 function Pools({ node, known }: { node: NodeDetail; known: Map<string, Mark> }) {
-  if (node.pools.length === 0) {
-    const sharing = node.grants.filter(({ held }) => held % 1 > 0).length;
+  if (node.pools.length === 0)
     return (
       <Empty>
-        {sharing === 0
-          ? "No pod of this node shares a core."
-          : `${text.count(sharing, "pod")} of this node ${sharing === 1 ? "has" : "have"} parts of cores; which CPUs are shared is known once the node's agent has reported.`}
+        {node.grants.length === 0
+          ? "No pod of the market runs on this node."
+          : "Which CPUs pods share is known once the node's agent has reported."}
       </Empty>
     );
-  }
+  const owning = new Set(ownersOf(node.topology?.sockets ?? []).map(ownerKey));
+  const held = new Map(node.grants.map((each) => [ownerKey(each), each.held]));
   return (
     <ul class="pools">
       {node.pools.map((pool) => (
@@ -298,7 +302,12 @@ function Pools({ node, known }: { node: NodeDetail; known: Map<string, Mark> }) 
           <ul class="plain">
             {pool.owners.slice(0, 20).map((owner: Owner) => (
               <li key={ownerKey(owner)}>
-                <OwnerMark mark={known.get(ownerKey(owner))} /> <Name of={ownerKey(owner)} />
+                <OwnerMark mark={known.get(ownerKey(owner))} /> <Name of={ownerKey(owner)} />{" "}
+                <span class="muted">
+                  {owning.has(ownerKey(owner))
+                    ? "beyond CPUs of its own"
+                    : `${text.cores(held.get(ownerKey(owner)))} held`}
+                </span>
               </li>
             ))}
           </ul>

@@ -5,8 +5,11 @@ export function NotFound() {
   return (
     <>
       <Heading title="No such view">There is no such view</Heading>
+      <p>The address names none of the views above.</p>
       <p>
-        The address names none of the views above. <a href={link("cluster")}>Go to the cluster</a>.
+        <a class="button" href={link("cluster")}>
+          Go to the cluster
+        </a>
       </p>
     </>
   );

@@ -16,6 +16,7 @@ import {
   Notes,
   Sentences,
   State,
+  unlessTold,
 } from "../components/basics";
 import { jobColumns, jobName, loanColumns } from "../components/columns";
 import { HistoryCharts } from "../components/history";
@@ -43,7 +44,7 @@ export function UserView({ name }: { name: string }) {
         below={
           data !== null && (
             <p>
-              <State of={data.row.reason} /> {data.row.message !== "" && <bdi>{data.row.message}</bdi>}
+              <State of={data.row.reason} /> <bdi>{unlessTold(data.row.message, data.faults)}</bdi>
             </p>
           )
         }
@@ -77,9 +78,9 @@ function Page({ user }: { user: UserDetail }) {
             about: "cores, on all nodes",
           },
           {
-            label: "Gain",
+            label: "Gain over its share",
             value: text.signedPercent(user.row.gain),
-            about: `utility ${text.utility(user.row.utility)}, alone ${text.utility(user.row.entitlementUtility)}`,
+            about: `utility ${text.utility(user.row.utility)}, with its part of every node ${text.utility(user.row.entitlementUtility)}`,
           },
           {
             label: "Memory granted",
@@ -178,9 +179,9 @@ function Quantum({ of }: { of: Ledger | null }) {
         <dt>Quantum</dt>
         <dd>{text.whole(of.number)}</dd>
         <dt>Credits earned</dt>
-        <dd>{of.earned}</dd>
+        <dd>{Number(of.earned).toFixed(1)}</dd>
         <dt>Credits spent</dt>
-        <dd>{of.spent}</dd>
+        <dd>{Number(of.spent).toFixed(1)}</dd>
       </dl>
       {rows.length > 0 && (
         <LocalTable

@@ -58,6 +58,7 @@ export function Users({ overview }: { overview: Overview }) {
           filterLabel="Name, parent or state"
           inAddress
           initial={{ key: "gain", descending: false }}
+          cards
           empty="There are no entitlements that you may see."
         />
       </Card>

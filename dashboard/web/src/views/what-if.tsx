@@ -18,7 +18,7 @@ import type {
 import { Card, Empty, Failure, Heading, Loading, Name, Notice } from "../components/basics";
 import { jobName } from "../components/columns";
 import type { Column } from "../components/table";
-import { LocalTable } from "../components/table";
+import { LocalTable, compareNames } from "../components/table";
 import * as text from "../format";
 import { useParameters } from "../router";
 
@@ -791,7 +791,7 @@ function Dumbbells({ users }: { users: Pair<Division["users"][number]>[] }) {
         Math.abs(held(other.then) - held(other.now)) - Math.abs(held(one.then) - held(one.now)),
     )
     .slice(0, DRAWN)
-    .sort((one, other) => (one.key < other.key ? -1 : 1));
+    .sort((one, other) => compareNames(one.key, other.key));
   if (most <= 0) return null;
   const at = (value: number) => `${(100 * value) / most}%`;
   return (

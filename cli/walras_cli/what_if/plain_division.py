@@ -16,8 +16,8 @@ from walras.speedup.amdahls_law import speedup_in_hardware
 from walras_api.supply import cores_per_cpu
 from walras_cli.what_if.first_look.divisions import plain_kubernetes
 from walras_cli.what_if.first_look.population import PodOfJob, Population, quality_of
-from walras_dashboard.what_if_models import PlainDivision, PlainUser
 from walras_view.explain.short_pods import STARVES
+from walras_view.plain import PlainDivision, PlainUser
 
 if TYPE_CHECKING:
     from walras.market.plan import Plan
@@ -65,7 +65,7 @@ def plain_division(situation: Situation, plan: Plan) -> PlainDivision | None:
     population = Population(users, (1,) * len(users), (), snapshot.nodes, tuple(members), ())
     cores = plain_kubernetes(population, np.array(most)) if members else np.zeros(0)
     return PlainDivision(
-        users=_users(population, cores, work), starving=int((cores < STARVES).sum())
+        users=tuple(_users(population, cores, work)), starving=int((cores < STARVES).sum())
     )
 
 
