@@ -184,7 +184,6 @@ def test_a_node_shows_what_pods_hold_of_the_cpus_that_they_share(page: Browser) 
     assert "its pods share all eight" in " ".join(section(CHANGE).split())
     for cores in ("4.85", "1.97", "1.06"):
         assert page.shows(f"{cores} held", ".pools")
-    picture(page, "node", "Shared CPUs")
 
 
 @after("measured")
