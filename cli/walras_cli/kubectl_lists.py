@@ -52,7 +52,6 @@ _UNREAD_OF_PODS = (
     "hostAliases",
     "hostIP",
     "hostIPs",
-    "image",
     "imageID",
     "imagePullPolicy",
     "imagePullSecrets",

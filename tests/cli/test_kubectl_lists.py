@@ -75,7 +75,7 @@ def test_labels_may_have_any_names() -> None:
     )
     (found,) = items(printed_by_kubectl(text))
     assert found["metadata"] == pod["metadata"]
-    assert found["spec"] == {"containers": [{"name": "main"}]}
+    assert found["spec"] == {"containers": [{"image": "a:1", "name": "main"}]}
 
 
 WAITING = {"tolerations": [{"operator": "Exists"}], "volumes": [{"csi": {"driver": "x"}}]}
@@ -117,7 +117,7 @@ def test_of_a_pod_is_read_what_its_state_makes_matter(
     (found,), (whole,) = items(printed_by_kubectl(text)), items(documents_in(text))
     assert_says_the_same(found, whole)
     assert kept in str(found)
-    assert not any(f"'{key}'" in str(found) for key in ("args", "command", "image"))
+    assert not any(f"'{key}'" in str(found) for key in ("args", "command", "imageID"))
 
 
 @pytest.mark.parametrize(
