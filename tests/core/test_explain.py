@@ -26,6 +26,7 @@ class Case:
     quota: float | None = None
     target: float | None = None
     kept: float = 0.0
+    unspent: float = 0.0
     requested: float = 0.0
     floor: float = 0.0
     minimum: int = 1
@@ -64,7 +65,7 @@ class Case:
         )
         quota = self.cores if self.quota is None else self.quota
         target = self.held if self.target is None else self.target
-        terms = Terms(8.0, quota, self.kept, target, threshold=0.02)
+        terms = Terms(8.0, quota, self.kept, target, self.unspent, threshold=0.02)
         return explain(grant, job, terms, self.mechanism)
 
 
@@ -75,6 +76,11 @@ CASES = {
     "cores and a part of one": Case(f"{MARKET}; so it holds 3.996 cores", held=3.996),
     "a part of a core": Case(f"{MARKET}; so it holds 0.6 cores", held=0.6),
     "a change too small to print": Case(f"{MARKET}; {FOUR}", quota=4.004),
+    "money that a sated user does not spend": Case(
+        f"{MARKET}; 5.25 of the budget stays unspent, since all that it could buy would gain "
+        f"vision next to nothing; {FOUR}",
+        unspent=5.25,
+    ),
     "a maximum": Case(
         f"{MARKET}; all that its maxCores or CPU limit of 3 allows; so it holds 3 cores",
         quota=3.0,

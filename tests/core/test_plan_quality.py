@@ -12,6 +12,7 @@ from examples import examples
 from walras.analysis.plan_quality import PlanQuality, evaluate_plan, proportional_progress
 from walras.clearing import clear
 from walras.market.snapshot import Entitlement, Job, Node, Policy, Snapshot
+from walras.speedup.amdahls_law import SPARED
 
 
 def cluster(first: float, second: float, shares: int = 1) -> Snapshot:
@@ -72,10 +73,11 @@ def test_too_many_to_compare_are_not_compared() -> None:
 @examples(50)
 @given(st.floats(0.05, 0.99), st.floats(0.05, 0.99), st.integers(1, 5))
 def test_the_market_leaves_nobody_envious(first: float, second: float, shares: int) -> None:
-    """Anybody could buy the other's cores, scaled to its budget, and did not."""
+    """Anybody could buy the other's cores, scaled to its budget, and gain as good as nothing."""
     snapshot = cluster(first, second, shares)
     result = evaluate_plan(snapshot, clear(snapshot))
-    assert result.envy_freeness == pytest.approx(1, abs=1e-5)
+    assert result.envy_freeness is not None
+    assert result.envy_freeness >= 1 - SPARED - 1e-5
     assert 0 < result.uniformity <= 1
 
 

@@ -23,7 +23,7 @@ def user(name: str, shares: int = 1) -> Entitlement:
 
 
 def test_two_jobs_of_two_sockets_get_one_each_in_place_of_parts_of_both() -> None:
-    jobs = tuple(Job("a", name, name, "n", 0.9) for name in "xy")
+    jobs = tuple(Job("a", name, name, "n", 0.98) for name in "xy")
     snapshot = Snapshot((user("x"), user("y")), (Node("n", 48, sockets=2),), jobs)
     plan = clear(snapshot, BY_SOCKET)
     assert [grant.held for grant in plan.grants] == [24, 24]

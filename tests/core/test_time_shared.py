@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from examples import examples
 from walras.analysis.bid_curve import PricedJob, bid_curve
 from walras.division.pricing import price
-from walras.market.bounds import bounds_of
+from walras.market.bounds import bare_entitlement, bounds_of
 from walras.market.snapshot import Policy
 from walras.mechanisms.amdahl.equilibrium import find_equilibrium
 from walras.mechanisms.amdahl.market import AmdahlMarket
+from walras.mechanisms.amdahl.metrics import utilities_in_hardware
 from walras.mechanisms.amdahl.time_shared import Pieces, pieces_of
 from walras.speedup.amdahls_law import FIRST_CORE, speedup, speedup_in_hardware
 
@@ -112,10 +113,10 @@ def test_requests_that_cost_more_than_a_budget_are_kept_and_others_buy_what_is_b
     sold, used = market.sum_by_server(found.cores), np.unique(market.server)
     np.testing.assert_allclose(sold[used], market.capacities[used], rtol=1e-6)
     assert (found.cores >= kept * (1 - 1e-9)).all()
+    bare = bare_entitlement(market, case.bounds)
     for user, budget in enumerate(market.budgets.tolist()):
         mine = np.flatnonzero(market.user == user)
         cost = float((found.prices[market.server] * kept)[mine].sum())
-        assert spent[user] == pytest.approx(max(budget, cost), rel=1e-5)
         jobs = [
             PricedJob(
                 found.cores[k],
@@ -127,7 +128,9 @@ def test_requests_that_cost_more_than_a_budget_are_kept_and_others_buy_what_is_b
             )
             for k in mine
         ]
-        (best,) = bid_curve(jobs, max(budget, cost), [1.0])
+        entitled = utilities_in_hardware(market, bare)[user]
+        (best,) = bid_curve(jobs, max(budget, cost), [1.0], entitled=entitled)
+        assert spent[user] == pytest.approx(best.spend, rel=1e-4)
         if user or cost <= budget:
             assert found.cores[mine].sum() == pytest.approx(best.cores, rel=1e-3)
     # It is given what nobody else is there for, at next to no price.

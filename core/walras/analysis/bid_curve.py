@@ -1,10 +1,10 @@
 """The bid curve of a user: the cores that it would buy if all prices were other than they are.
 
 All prices are multiplied by one factor, and the user's money stays the same. It makes the best
-purchase at these prices (eq. 4 to 6): of its weighted speedups the sum is largest within its money
-and the bounds of its jobs. At a factor of 1 that is what it buys in the market. The curve is the
-user's alone: it tells what the user would do at other prices, and not which prices would sell all
-cores.
+purchase at these prices (eq. 4 to 6), of which the weighted speedups have the largest sum within
+its money and the bounds of its jobs, and stops where it is sated (`amdahl.satiation`). At a factor
+of 1 that is what it buys in the market. The curve is the user's alone: it tells what the user would
+do at other prices, and not which prices would sell all cores.
 
 This module is plain Python, because `walras explain` runs where no numerical libraries are.
 """
@@ -15,16 +15,23 @@ from dataclasses import dataclass
 from math import inf, sqrt
 from typing import TYPE_CHECKING
 
-from walras.speedup.amdahls_law import FIRST_CORE, speedup_in_hardware
+from walras.speedup.amdahls_law import (
+    FIRST_CORE,
+    PROMISED,
+    SPARED,
+    speedup,
+    speedup_in_hardware,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
 """Multiples of the present prices of which a curve tells."""
 
 _LARGEST_FRACTION = 1 - 1e-9  # a job of f = 1 would buy all or nothing
 _STEPS = 80
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,11 @@ class BidPoint:
 
 
 def bid_curve(
-    jobs: Sequence[PricedJob], money: float, factors: Sequence[float] = FACTORS
+    jobs: Sequence[PricedJob],
+    money: float,
+    factors: Sequence[float] = FACTORS,
+    *,
+    entitled: float = 0.0,
 ) -> tuple[BidPoint, ...]:
     """Return what a user would buy at multiples of the present prices.
 
@@ -76,13 +87,14 @@ def bid_curve(
         jobs: All its pods in the market; at least one.
         money: Amount that it can spend.
         factors: Multiples, positive.
+        entitled: Utility of its bare entitlement, which it is promised a part of.
     """
-    return tuple(_point(jobs, money, factor) for factor in factors)
+    return tuple(_point(jobs, money, factor, entitled) for factor in factors)
 
 
-def _point(jobs: Sequence[PricedJob], money: float, factor: float) -> BidPoint:
+def _point(jobs: Sequence[PricedJob], money: float, factor: float, entitled: float) -> BidPoint:
     prices = [job.price * factor for job in jobs]
-    cores = _best_purchase(jobs, prices, money)
+    cores = _purchase(jobs, prices, money, PROMISED * entitled)
     done = sum(
         job.work * speedup_in_hardware(x, job.fraction) for job, x in zip(jobs, cores, strict=True)
     )
@@ -94,13 +106,15 @@ def _point(jobs: Sequence[PricedJob], money: float, factor: float) -> BidPoint:
     )
 
 
-def _best_purchase(jobs: Sequence[PricedJob], prices: Sequence[float], money: float) -> list[float]:
-    """Return the cores of each job in the best purchase.
+def _purchase(
+    jobs: Sequence[PricedJob], prices: Sequence[float], money: float, promise: float
+) -> list[float]:
+    """Return the cores of each job in the purchase with which a user is sated.
 
     At the optimum, the marginal speedup is the same multiple of the price for all jobs within their
     bounds: c / (c + (1 - c) x)^2 up to one core, with c the larger of f and `FIRST_CORE`, and
     f / (f + (1 - f) x)^2 beyond, each times the work. The search is for the inverse root of that
-    multiple, with which cores and cost grow.
+    multiple, with which cores, cost and utility grow.
     """
     least = [max(job.floor, job.least) for job in jobs]
     if _cost(prices, least) > money:
@@ -112,19 +126,43 @@ def _best_purchase(jobs: Sequence[PricedJob], prices: Sequence[float], money: fl
             for job, price, lower in zip(jobs, prices, least, strict=True)
         ]
 
-    most = bought(inf)
-    if _cost(prices, most) <= money:
-        return most
+    most = [
+        _bounded(job, price, lower, inf)
+        for job, price, lower in zip(jobs, prices, least, strict=True)
+    ]
+    if _cost(prices, least) >= money:
+        return bought(0.0)
+    afford = _cost(prices, most) * (1 + _ROUNDING) <= money
+    root = _largest_root(
+        lambda at: bought(at) != most if afford else _cost(prices, bought(at)) <= money
+    )
+    best = bought(root)
+    reached = _worth(jobs, best)
+    spared = SPARED * max(reached - 2 * _cost(prices, best) / root**2, 0.0)
+    enough = max(reached - spared, min(promise * sum(job.work for job in jobs), reached))
+    if enough >= reached:
+        return best
+    return bought(_largest_root(lambda at: _worth(jobs, bought(at)) <= enough))
+
+
+def _largest_root(holds: Callable[[float], bool]) -> float:
+    """Return the largest number, 0 or above, up to which something holds."""
     low, high = 0.0, 1.0
-    while _cost(prices, bought(high)) <= money:
+    while holds(high):
         low, high = high, 2 * high
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        if _cost(prices, bought(middle)) <= money:
-            low = middle
-        else:
-            high = middle
-    return bought(low)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _worth(jobs: Sequence[PricedJob], cores: Sequence[float]) -> float:
+    """Return the sum of weighted speedups, the first core of each job as the market sells it."""
+    return sum(
+        job.work
+        * (speedup(x, job.fraction) if x >= 1 else speedup(x, max(job.fraction, FIRST_CORE)))
+        for job, x in zip(jobs, cores, strict=True)
+    )
 
 
 def _bounded(job: PricedJob, price: float, lower: float, root: float) -> float:

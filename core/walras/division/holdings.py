@@ -1,4 +1,6 @@
-"""What pods hold of what the market gives them: everything, in thousandths of a core.
+"""What pods hold of what the market sells: everything, in thousandths of a core.
+
+Cores that nobody buys are nobody's: pods use them as they use what others leave idle.
 
 Pods share a node's CPUs by weight of what they hold, so nothing is rounded but to the thousandths
 in which a node is told what to give. Programs that must not share ask for whole cores; what these
@@ -59,7 +61,7 @@ def _within_bounds(market: AmdahlMarket, cores: Floats, bounds: Bounds) -> Float
     least = np.where(kept[pair], bounds.least, bounds.kept)
     mine = water_fill(cores, least, bounds.most, held, group(pair, len(pairs)))
     lower = np.maximum(np.minimum(mine, least), bounds.kept)
-    return water_fill(mine, lower, bounds.most, market.capacities, market.by_server)
+    return water_fill(mine, lower, bounds.most, market.sum_by_server(cores), market.by_server)
 
 
 def _with_whole_cores(market: AmdahlMarket, cores: Floats, bounds: Bounds, whole: Bools) -> Floats:
@@ -83,7 +85,7 @@ def _with_whole_cores(market: AmdahlMarket, cores: Floats, bounds: Bounds, whole
     upper = np.where(whole, rounded, bounds.most)
     held = np.asarray(np.bincount(pair, cores, len(pairs)), np.float64)
     mine = water_fill(cores, lower, upper, held, group(pair, len(pairs)))
-    return water_fill(mine, mine, upper, market.capacities, market.by_server)
+    return water_fill(mine, mine, upper, market.sum_by_server(cores), market.by_server)
 
 
 def in_thousandths(server: Integers, cores: Floats, capacities: Floats) -> Floats:

@@ -6,6 +6,7 @@ users and servers only: a core on a server is worth to a user the work of its jo
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,11 +15,14 @@ from walras.division.auctions import LARGEST_MATRIX, PricingError
 from walras.market.bounds import bare_entitlement
 from walras.mechanisms.amdahl.best_response import find_nash_equilibrium
 from walras.mechanisms.amdahl.equilibrium import find_equilibrium
+from walras.mechanisms.amdahl.metrics import job_progress
+from walras.mechanisms.amdahl.satiation import reserve_price
 from walras.mechanisms.amdahl.time_shared import pieces_of
 from walras.mechanisms.amdahl.upper_bound import maximise, share_proportionally
 from walras.mechanisms.price_anticipating.market import ShareMarket
 from walras.mechanisms.price_anticipating.nash import find_share_market_equilibrium
 from walras.numerics.water_filling import water_fill
+from walras.speedup.amdahls_law import PROMISED
 
 if TYPE_CHECKING:
     from walras.division.auctions import AuctionResults
@@ -100,26 +104,33 @@ def price(
 
 
 def _amdahl_bidding(market: AmdahlMarket, bounds: Bounds, tolerance: float) -> PricingResult:
-    pieces = pieces_of(market, bounds.most)
-    equilibrium = find_equilibrium(
+    """Find the equilibrium, in which users stop where they are sated.
+
+    Where that cannot be found, all spend their budgets; where no equilibrium can, everybody has
+    what it is entitled to, which is always there, and what that leaves is divided in proportion.
+    """
+    pieces, bare = pieces_of(market, bounds.most), bare_entitlement(market, bounds)
+    solve = partial(
+        find_equilibrium,
         pieces.market,
         kept=pieces.within(bounds.kept),
         minimum=pieces.within(bounds.least),
         maximum=pieces.within(bounds.most),
         tolerance=tolerance,
     )
+    promise = PROMISED * pieces.market.sum_by_user(job_progress(pieces.market, pieces.within(bare)))
+    equilibrium = solve(promise=promise)
+    if not equilibrium.converged:
+        equilibrium = min(solve(), equilibrium, key=lambda each: each.residual)
     figures = equilibrium.iterations, equilibrium.residual, equilibrium.converged
     if equilibrium.residual > USABLE:
-        # No search finds every equilibrium of such a market. What everybody is entitled to is
-        # always there, and what that leaves is divided in proportion.
-        bare = bare_entitlement(market, bounds)
         cores = water_fill(bare, bounds.kept, bounds.most, market.capacities, market.by_server)
         average = market.budgets.sum() / market.capacities.sum()
         prices = np.full(len(market.capacities), average)
         return PricingResult(cores, prices, "entitlements, without trade", *figures)
-    return PricingResult(
-        pieces.of_jobs(equilibrium.cores), equilibrium.prices, equilibrium.solver, *figures
-    )
+    free = equilibrium.prices <= reserve_price(market) * (1 + ROUNDING)
+    prices = np.where(free, 0.0, equilibrium.prices)
+    return PricingResult(pieces.of_jobs(equilibrium.cores), prices, equilibrium.solver, *figures)
 
 
 def _proportional_sharing(market: AmdahlMarket, bounds: Bounds) -> PricingResult:

@@ -35,11 +35,13 @@ entitled to; it lends if it pays and holds less, as long as others borrow that:
     r_i = a_i T / sum(a) - b_i T / sum(b)    with T = min(sum(a), sum(b))
 
 where x_i are the cores that i buys, and p_i is what it pays for them, in cores at the average
-price of those that are bought. Cores that nobody uses earn nothing. What a user says about speedups
-earns it nothing: a_i is at most e_i - p_i, and p_i depends on its budget alone, as long as its jobs
-can use more cores. While a user hides all of its jobs, it has none of the utility that it could
-have, at least that of its bare entitlement; for that, its later budgets are larger by a factor of
-up to 1 / (1 - beta), until it has borrowed what it lent or the balance has faded.
+price of those that are bought; if it is sated (`amdahl.satiation`), what it would pay for all that
+its jobs can use, at most its budget. Cores that nobody uses earn nothing, and neither does money
+that its user leaves unspent. What a user says about speedups earns it nothing: a_i is at most
+e_i - p_i, and p_i depends on its budget alone, as long as its jobs can use more cores. While a user
+hides all of its jobs, it has none of the utility that it could have, at least that of its bare
+entitlement; for that, its later budgets are larger by a factor of up to 1 / (1 - beta), until it
+has borrowed what it lent or the balance has faded.
 """
 
 from __future__ import annotations
@@ -296,7 +298,9 @@ def repayment(by_shares: Floats, budgets: Floats, spent: Floats) -> Floats:
         spent: Parts of the budgets that are spent.
     """
     taken = np.maximum(np.minimum(spent, budgets) - by_shares, 0.0)
-    return transferred(np.maximum(by_shares - budgets, 0.0), taken)
+    # Who leaves a part of its budget unspent does without as small a part of what it owes.
+    given = np.maximum(by_shares - budgets, 0.0) * np.minimum(spent / budgets, 1.0)
+    return transferred(given, taken)
 
 
 def transferred(given: Floats, taken: Floats) -> Floats:

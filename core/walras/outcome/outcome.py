@@ -137,6 +137,7 @@ def _grants(
             divided.within_bounds,
             sale.units.of_jobs(sale.bounds_of_units.kept),
             divided.without_hysteresis,
+            _left_by_sated(policy, sale, divided, bought)[market.user],
         ),
         sale.units.sockets_of_jobs(),
         memory.granted,
@@ -197,7 +198,7 @@ def _grant(
 def _reason(
     job: Job,
     amounts: tuple[float, float, float, float, float],
-    terms: tuple[float, float, float, float],
+    terms: tuple[float, float, float, float, float],
     limit: int | None,
     loss: str | None,
     bid: BidOutcome | None,
@@ -208,7 +209,7 @@ def _reason(
     Args:
         job: The job.
         amounts: As for `_grant`.
-        terms: Budget, quota, cores kept and target, as `Terms` has them.
+        terms: Budget, quota, cores kept, target and what is unspent, as `Terms` has them.
         limit: Nodes that its user may bid on at once; None for all.
         loss: What it is expected to lose beside others, in words; None if that is not known.
         bid: Outcome of its bid, if there are auctions.
@@ -316,6 +317,7 @@ def _account_from_now(
     if policy.lending:
         total = float(paid.sum())
         worth = paid * (bought.sum() / total if total > 0 else 0.0)
+        worth = np.maximum(worth, paid + _left_by_sated(policy, sale, divided, buys))
         rates = lending(entitled, of_all(worth), of_all(bought))
     else:
         rates = of_all(repayment(by_shares, market.budgets, paid))
@@ -327,6 +329,17 @@ def _account_from_now(
         name: known[name]._replace(rate=rate, entitled=cores, factor=factor)
         for name, rate, cores, factor in rows
     }
+
+
+def _left_by_sated(policy: Policy, sale: Sale, divided: Divided, bought: _Bought) -> Floats:
+    """Return what each user leaves of its budget although its jobs could use more, shape (n,)."""
+    if policy.cores != "AmdahlBidding":
+        return np.zeros(len(sale.market.budgets))
+    units, prices = sale.units.market, divided.priced.prices[sale.units.market.server]
+    usable = units.sum_by_user(np.where(prices > 0, prices, 1.0) * sale.bounds_of_units.most)
+    could = np.minimum(sale.market.budgets, usable)
+    left = np.maximum(could - sale.market.sum_by_user(bought.spend), 0.0)
+    return np.where(left > NEGLIGIBLE * sale.market.budgets, left, 0.0)
 
 
 def _for_requests(sale: Sale, divided: Divided, above_budget: Bools) -> Floats:

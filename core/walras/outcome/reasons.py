@@ -25,6 +25,7 @@ class Terms(NamedTuple):
         quota: Cores within the bounds of jobs.
         kept: Cores that it keeps whatever the market decides.
         target: Cores that it would hold without hysteresis.
+        unspent: Part of the budget that its user, who is sated, does not spend.
         threshold: Part of a node's progress that a new division must gain (hysteresis).
     """
 
@@ -32,6 +33,7 @@ class Terms(NamedTuple):
     quota: float
     kept: float
     target: float
+    unspent: float
     threshold: float
 
 
@@ -46,6 +48,7 @@ def explain(grant: Grant, job: Job, terms: Terms, mechanism: CoreMechanism) -> s
     """
     parts = (
         _market(grant, job, terms.budget, mechanism),
+        _unspent(grant, terms.unspent),
         _bound(grant, job, terms),
         _hardware(grant, job) if abs(terms.target - grant.held) < VISIBLE else _stay(grant, terms),
         _shortfall(grant, job),
@@ -118,6 +121,15 @@ def _most(cores: float, *, learned: bool) -> str:
     if learned:
         return f"all that its program was seen to use at once, {cores:.3g} cores"
     return f"all that its maxCores or CPU limit of {cores:g} allows"
+
+
+def _unspent(grant: Grant, unspent: float) -> str | None:
+    if unspent < VISIBLE:
+        return None
+    return (
+        f"{unspent:.2f} of the budget stays unspent, since all that it could buy would gain "
+        f"{grant.entitlement} next to nothing"
+    )
 
 
 def _bound(grant: Grant, job: Job, terms: Terms) -> str | None:

@@ -15,6 +15,12 @@ At 0 no core is worth anything to the job, and its bids are undefined.
 FIRST_CORE = 0.98
 """Least parallel fraction by which the market sells a job's first core (`amdahl.time_shared`)."""
 
+SPARED = 0.012
+"""Largest part of its utility that a user gives up sooner than pay for it (`amdahl.satiation`)."""
+
+PROMISED = 1 / 1.01
+"""Part of the utility of its bare entitlement below which no user is sated."""
+
 
 def speedup(cores: float, fraction: float) -> float:
     """Return the speedup over one core by Amdahl's law, s(x) = x / (f + (1 - f) x) (equation 1).

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.mechanisms.amdahl.equilibrium import SMALLEST_FRACTION
+from walras.mechanisms.amdahl.satiation import SMALLEST_FRACTION
 from walras.numerics.kernel import kernel
 from walras_studies.amdahl.without_bounds import ProvenEquilibrium, price_error
 

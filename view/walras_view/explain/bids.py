@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from walras_api.market_job_status import MarketJobStatus, PodOutcome
     from walras_view.facts import ApiObject, Facts
 
-_KEPT = 0.001
-"""Cores; requests are stated in thousandths, so that less is an error of rounded figures."""
-
 _FROM_ONE = 0.1
 """Cores around one on which speedups hardly depend on the parallel fraction."""
 
@@ -27,8 +24,8 @@ def bids_of(facts: Facts, user: str) -> tuple[BidPoint, ...]:
     """Return the bid curve of an entitlement.
 
     It is empty unless users buy at prices that they take as given (AmdahlBidding), and if not all
-    of the entitlement's pods are visible. The money is what the user spends today; if none of its
-    jobs can use more, it is its budget. Cores that pods keep whatever they cost do not count.
+    of the entitlement's pods are visible. The money is its budget, or what it spends today if that
+    is more. Cores that pods keep whatever they cost do not count.
     """
     market, entitlement = facts.market, facts.entitlements[user]
     solver = None if market is None else market.status.solver
@@ -44,10 +41,11 @@ def bids_of(facts: Facts, user: str) -> tuple[BidPoint, ...]:
     if not jobs or len(jobs) != entitlement.status.pods:
         return ()
     money = sum(job.price * job.cores for job in jobs)
-    entitled = entitlement.status.cores
-    if entitled is not None and all(job.cores > job.most - _KEPT for job in jobs):
-        money = max(money, float(entitled.entitled))
-    return bid_curve(jobs, money)
+    cores, utility = entitlement.status.cores, entitlement.status.utility
+    if cores is not None:
+        money = max(money, float(cores.entitled))
+    promised = 0.0 if utility is None else float(utility.at_entitlement)
+    return bid_curve(jobs, money, entitled=promised)
 
 
 def _priced(job: ApiObject[MarketJobStatus], sizes: dict[str, float]) -> Iterator[PricedJob]:

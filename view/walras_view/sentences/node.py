@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from walras_view.explain.node import Other, Supply
     from walras_view.rows.nodes import NodeRow
 
+LEAST_UNSOLD = 0.01
+"""Cores; fewer are what is left by rounding."""
+
 
 def used_sentence(row: NodeRow) -> str:
     """Return what everything on a node uses."""
@@ -20,6 +23,13 @@ def used_sentence(row: NodeRow) -> str:
         f"{cores(row.used)} cores and {memory(row.memory_used)} of memory, "
         f"by everything on the node"
     )
+
+
+def unsold_sentence(row: NodeRow) -> str:
+    """Return whose cores are that nobody buys; empty if there are none."""
+    if not row.pods or not row.free or row.free < LEAST_UNSOLD:
+        return ""
+    return f"; nobody pays for {cores(row.free)}, which whoever wants them uses by weight"
 
 
 def agent_sentence(row: NodeRow) -> str:

@@ -22,6 +22,7 @@ from walras_view.sentences.node import (
     agent_sentence,
     other_sentence,
     supply_sentence,
+    unsold_sentence,
     used_sentence,
 )
 from walras_view.sentences.user import account_rows, partners_sentence, user_facts
@@ -243,7 +244,10 @@ def render_node(node: NodeExplanation, *, wide: bool) -> list[RenderableType]:
     parts.append(
         facts(
             ("cores", supply_sentence(supply)),
-            ("for sale", f"{'none' if row.cores is None else row.cores}{price}"),
+            (
+                "for sale",
+                f"{'none' if row.cores is None else row.cores}{price}{unsold_sentence(row)}",
+            ),
             ("used", used_sentence(row)),
             ("agent", agent_sentence(row)),
         )

@@ -26,7 +26,7 @@ SETBACK = 10.0
 """Growth of the residual over its smallest so far at which the acceleration restarts."""
 
 LEAP = 2.0
-"""Furthest that a log price is extrapolated beyond the plain step."""
+"""Furthest that a log price is extrapolated beyond the plain step, where that is not damped."""
 
 
 class Anderson:
@@ -36,12 +36,15 @@ class Anderson:
         log_price: Log prices, shape (m,).
         change: Change of them by the map, shape (m,).
         last_change: Change in the previous pass, shape (m,).
+        stride: Factor of each plain step, shape (m,). A price with a factor above 1 moves by its
+            plain step alone, and by no more than `LEAP`.
     """
 
     def __init__(self, log_price: Floats) -> None:
         servers = len(log_price)
         self.log_price = log_price.copy()
         self.change, self.last_change, self._last_price = np.zeros((3, servers))
+        self.stride = np.ones(servers)
         self._turns, self._moves = np.empty((2, DEPTH, servers))
         self._gram, self._matrix = np.empty((2, DEPTH, DEPTH))
         self._projection, self._weights = np.empty((2, DEPTH))
@@ -65,13 +68,12 @@ class Anderson:
         """Forget all past steps."""
         self._steps = -1
 
-    def move(self, root: Floats, damping: float = 1.0, stride: float = 1.0) -> None:
+    def move(self, root: Floats, damping: float = 1.0) -> None:
         """Move to the next point, and set ``root`` to the square roots of its prices.
 
         Args:
             root: Square roots of prices, shape (m,); written.
             damping: Part of the map's change that a plain step takes.
-            stride: Factor of this plain step alone; none is longer than `LEAP` unless it is 1.
         """
         self._steps += 1
         size = min(self._steps, DEPTH)
@@ -81,7 +83,7 @@ class Anderson:
             products = self._gram, self._projection
             _remember(*point, self._turns, self._moves, *products, damping, slot, size)
             _mix(*products, self._matrix, self._weights, size)
-        _move(*point, self._moves, self._weights, size, damping * stride, root)
+        _move(*point, self._moves, self._weights, size, damping, self.stride, root)
 
 
 @kernel
@@ -162,21 +164,24 @@ def _move(
     moves: FloatTable,
     weights: Floats,
     size: int,
-    step: float,
+    damping: float,
+    stride: Floats,
     root: Floats,
 ) -> None:
     """Move to the next point, less the ``size`` stored moves times their weights."""
     m = len(root)
+    reach = LEAP * damping
     for j in range(m):
         last_price[j] = log_price[j]
         last_change[j] = change[j]
+        step = damping * stride[j]
         plain = change[j] if step == 1.0 else min(max(step * change[j], -LEAP), LEAP)
         root[j] = log_price[j] + plain
         log_price[j] = root[j]
     for i in range(size):
         weight = weights[i]
         for j in range(m):
-            log_price[j] -= weight * moves[i, j]
+            log_price[j] -= weight * moves[i, j] * (stride[j] == 1.0)
     for j in range(m):
-        log_price[j] = min(max(log_price[j], root[j] - LEAP), root[j] + LEAP)
+        log_price[j] = min(max(log_price[j], root[j] - reach), root[j] + reach)
         root[j] = exp(0.5 * log_price[j])

@@ -32,6 +32,7 @@ import numpy as np
 from walras.mechanisms.amdahl._anderson import LEAP, SETBACK, Anderson
 from walras.mechanisms.amdahl.conditions import kkt_residual
 from walras.mechanisms.amdahl.market import AmdahlMarket
+from walras.mechanisms.amdahl.satiation import Satiation, reserve_price, sated
 from walras.numerics.clipped import clipped_root
 from walras.numerics.kernel import kernel
 from walras.numerics.segments import longest_group, read_only
@@ -56,6 +57,9 @@ TINY = 1e-300
 ROUNDING = 1e-12
 """Relative excess of minimums over a budget, share or capacity that counts as a rounding error."""
 
+AT_RESERVE = 1e-9
+"""Relative excess over the reserve price, or over minimums, that counts as a rounding error."""
+
 STALL = 40
 """Number of passes without a smaller residual after which the acceleration restarts."""
 
@@ -63,7 +67,7 @@ LEAST_DAMPING = 0.05
 """Smallest factor of a plain step."""
 
 STEADY = 1e-6
-"""Relative difference of two successive changes below which the stride doubles."""
+"""Relative difference of two successive changes of a price below which its stride doubles."""
 
 
 class BoundedJobs(NamedTuple):
@@ -118,6 +122,7 @@ def solve_bounded(
     prices: Floats,
     tolerance: float,
     max_passes: int,
+    promise: Floats | None,
 ) -> BoundedSolution:
     """Search for an equilibrium within bounds.
 
@@ -130,12 +135,18 @@ def solve_bounded(
         prices: Prices to start from, positive, shape (m,).
         tolerance: Largest violation of an equilibrium condition.
         max_passes: Passes after which to give up.
+        promise: Utility, weighted by work, below which each user is not sated, shape (n,); None if
+            users spend their budgets in any case.
     """
     free = market.sum_by_server(upper) <= market.capacities
     scarce = np.flatnonzero(~free[market.server])
     whole = len(scarce) == market.jobs and np.array_equal(fraction, market.fraction)
+    satiation = None
+    if promise is not None:
+        done = _work_at(market, np.where(free[market.server], upper, 0.0))
+        satiation = Satiation(promise, market.sum_by_user(done))
     if whole:
-        search = _Search(market, kept, lower, upper)
+        search = _Search(market, kept, lower, upper, satiation)
     else:
         part = AmdahlMarket(
             market.budgets,
@@ -145,11 +156,14 @@ def solve_bounded(
             fraction[scarce],
             market.work[scarce],
         )
-        search = _Search(part, kept[scarce], lower[scarce], upper[scarce])
+        search = _Search(part, kept[scarce], lower[scarce], upper[scarce], satiation)
     # A price is highest if all budgets are spent on the cores of one server that nobody keeps.
     left = market.capacities - market.sum_by_server(kept)
     highest = np.log(market.budgets.sum() / np.maximum(left, LEAST_LEFT * market.capacities))
-    bounds = highest - LOG_PRICE_RANGE, highest
+    lowest = highest - LOG_PRICE_RANGE
+    if satiation is not None:
+        lowest = np.maximum(lowest, np.log(reserve_price(market)))
+    bounds = lowest, highest
     steps = Anderson(np.clip(np.log(prices), *bounds))
     pace = _Pace()
     goal = 0.25 * tolerance
@@ -164,7 +178,7 @@ def solve_bounded(
             if violation <= tolerance or (goal < ROUNDING and search.minimums_settled()):
                 break
             goal = min(goal, largest) / 10 if search.minimums_settled() else goal
-        pace.move(steps, largest, search.root)
+        pace.move(steps, search.root)
         np.clip(steps.log_price, *bounds, out=steps.log_price)
     held = upper.copy()
     held[scarce] = cores
@@ -172,11 +186,30 @@ def solve_bounded(
     return BoundedSolution(np.where(free, 0.0, at), held, search.affordable(), passes, residual)
 
 
+def _work_at(market: AmdahlMarket, cores: Floats) -> Floats:
+    """Return the work w s(x) of each job, shape (k,)."""
+    f = market.fraction
+    return market.work * np.divide(
+        cores, f + (1 - f) * cores, out=np.zeros(len(cores)), where=cores > 0
+    )
+
+
 class _Search:
     """Responses of users and servers to prices, and the minimums that are still kept."""
 
-    def __init__(self, market: AmdahlMarket, kept: Floats, lower: Floats, upper: Floats) -> None:
+    def __init__(
+        self,
+        market: AmdahlMarket,
+        kept: Floats,
+        lower: Floats,
+        upper: Floats,
+        satiation: Satiation | None,
+    ) -> None:
         self.market = market
+        self.satiation = satiation
+        self.limits = satiation or Satiation(
+            np.full(len(market.budgets), np.inf), np.zeros(len(market.budgets))
+        )
         self.kept, self.lower, self.upper = kept, lower, upper
         f = market.fraction
         self.pull = np.sqrt(market.work * f)
@@ -215,6 +248,7 @@ class _Search:
             self.protected,
             self.unaffordable_passes,
             self.minimum_scale,
+            *self.limits,
             self.mu,
         )
         answered = self.root.copy()
@@ -237,7 +271,14 @@ class _Search:
         jobs = market.user, market.server, market.fraction, self.pull
         bounds = read_only(lower), read_only(self.upper)
         _demand(*jobs, *bounds, self.mu, self.root, wanted)
-        return water_fill(wanted, lower, self.upper, market.capacities, market.by_server)
+        room = market.capacities
+        if self.satiation is not None:
+            # Whoever has no money left wants no more than its minimum, and is given all.
+            asked, least = market.sum_by_server(wanted), market.sum_by_server(lower)
+            unsold = self.root**2 <= reserve_price(market) * (1 + AT_RESERVE)
+            unsold &= asked > least * (1 + AT_RESERVE)
+            room = np.where(unsold, np.minimum(room, asked), room)
+        return water_fill(wanted, lower, self.upper, room, market.by_server)
 
     @property
     def minimums(self) -> Floats:
@@ -258,7 +299,14 @@ class _Search:
 
     def violation(self, prices: Floats, cores: Floats) -> float:
         """Return the largest violation of an equilibrium condition."""
-        return kkt_residual(self.market, prices, cores, minimum=self.minimums, maximum=self.upper)
+        return kkt_residual(
+            self.market,
+            prices,
+            cores,
+            minimum=self.minimums,
+            maximum=self.upper,
+            satiation=self.satiation,
+        )
 
 
 def _within_entitlement(market: AmdahlMarket, lower: Floats) -> Bools:
@@ -358,9 +406,11 @@ def _users_respond(
     protected: Bools,
     unaffordable_passes: Integers,
     minimum_scale: Floats,
+    promise: Floats,
+    base: Floats,
     mu: Floats,
 ) -> None:
-    """Set each user's ``mu`` to spend its budget at prices ``root**2``.
+    """Set each user's ``mu`` to spend its budget at prices ``root**2``, as far as it is not sated.
 
     ``minimum_scale`` is set to the factor, in this pass, of each user's minimums beyond what is
     kept: 1; for a ``protected`` user less where they cost more than its budget; for any other 0
@@ -369,10 +419,11 @@ def _users_respond(
     longest = longest_group(side.start)
     slope, offset = np.empty(longest), np.empty(longest)
     lower, upper = np.empty(longest), np.empty(longest)
+    loss, most, none = np.empty(longest), np.empty(longest), np.zeros(longest)
     for i in range(len(mu)):
         first, size = side.start[i], side.start[i + 1] - side.start[i]
         budget = side.amount[i]
-        kept, asked, most = 0.0, 0.0, 0.0
+        kept, asked, all_of_it = 0.0, 0.0, 0.0
         for k in range(size):
             q = root[side.other[first + k]]
             slope[k] = side.a[first + k] * q
@@ -381,7 +432,7 @@ def _users_respond(
             upper[k] = side.upper[first + k] * q * q
             kept += lower[k]
             asked += side.lower[first + k] * q * q - lower[k]
-            most += upper[k]
+            all_of_it += upper[k]
         scale = 1.0
         if protected[i]:
             scale = min(1.0, max(budget - kept, 0.0) / max(asked, TINY))
@@ -396,12 +447,16 @@ def _users_respond(
         for k in range(size):
             q = root[side.other[first + k]]
             lower[k] += scale * (side.lower[first + k] - side.kept[first + k]) * q * q
-        if most <= budget:
+        if all_of_it <= budget:
             mu[i] = _bound_crossings(slope, offset, upper, size)[1]
         elif least >= budget:
             mu[i] = _bound_crossings(slope, offset, lower, size)[0]
         else:
             mu[i] = clipped_root(slope, offset, lower, upper, size, budget, mu[i], 0.0)
+        if promise[i] < np.inf and least < budget:
+            mu[i] = sated(
+                slope, offset, lower, upper, size, mu[i], base[i], promise[i], loss, most, none
+            )
 
 
 @kernel
@@ -438,10 +493,23 @@ class _Pace:
         self.smallest = np.inf
         self.stalled = 0
         self.damping = 1.0
-        self.stride = 1.0
 
-    def move(self, steps: Anderson, largest: float, root: Floats) -> None:
-        """Move to the next point after one whose ``largest`` change by the map is given."""
+    def move(self, steps: Anderson, root: Floats) -> None:
+        """Move to the next point; see `Anderson.move`."""
+        size = np.abs(steps.change)
+        turn = np.abs(steps.change - steps.last_change)
+        steady = (turn <= STEADY * size) & (size > STEADY) & steps.started
+        np.multiply(steps.stride, 2.0, out=steps.stride, where=steady)
+        steps.stride[~steady] = 1.0
+        largest = float(size[~steady].max(initial=0.0))
+        if largest > 0.0:
+            self._judge(steps, largest)
+        if largest == 0.0 or largest >= LEAP:  # differences of such changes are uninformative
+            steps.restart()
+        steps.move(root, self.damping)
+
+    def _judge(self, steps: Anderson, largest: float) -> None:
+        """Restart, with smaller steps, where the ``largest`` change does not become smaller."""
         self.stalled += 1
         if largest < self.smallest:
             self.smallest, self.stalled = largest, 0
@@ -450,9 +518,3 @@ class _Pace:
             steps.restart()
             self.smallest, self.stalled = largest, 0
             self.damping = max(0.5 * self.damping, LEAST_DAMPING)
-        turn = float(np.abs(steps.change - steps.last_change).max(initial=0.0))
-        steady = steps.started and turn <= STEADY * largest
-        self.stride = 2 * self.stride if steady else 1.0
-        if steady or largest >= LEAP:  # differences of such changes are uninformative
-            steps.restart()
-        steps.move(root, self.damping, self.stride)

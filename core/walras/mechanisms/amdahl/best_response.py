@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras.mechanisms.amdahl.equilibrium import SMALLEST_FRACTION
 from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
+from walras.mechanisms.amdahl.satiation import SMALLEST_FRACTION
 from walras.numerics.checks import check_kind, check_positive, check_whole, numbers
 from walras.numerics.kernel import kernel
 from walras.numerics.segments import group

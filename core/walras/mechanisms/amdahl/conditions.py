@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.mechanisms.amdahl.market import check_bounds
+from walras.mechanisms.amdahl.satiation import reserve_price, sated_spending
 from walras.numerics.kernel import kernel
 from walras.numerics.segments import longest_group, read_only
 
@@ -14,10 +15,14 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from walras.mechanisms.amdahl.market import AmdahlMarket
+    from walras.mechanisms.amdahl.satiation import Satiation
     from walras.numerics.arrays import Floats, Indices, Integers
 
 MAX_BISECTIONS = 100
 """Bisections of lambda, for each user."""
+
+ROUNDING = 1e-9
+"""Relative excess over the reserve price that counts as a rounding error."""
 
 CLOSE = 1e-4
 """Violation below which lambda is searched near the last one only."""
@@ -30,6 +35,7 @@ def kkt_residual(
     *,
     minimum: ArrayLike | None = None,
     maximum: ArrayLike | None = None,
+    satiation: Satiation | None = None,
 ) -> float:
     """Return the largest relative violation of an equilibrium condition.
 
@@ -54,19 +60,25 @@ def kkt_residual(
         cores: Cores of each job, shape (k,).
         minimum: Fewest cores of each job, shape (k,); see `check_bounds`.
         maximum: Most cores of each job, shape (k,).
+        satiation: When users are sated; they spend their budgets if not given.
     """
     if market.jobs == 0:
         return 0.0
     lower, upper = check_bounds(market, minimum, maximum)
     sold = market.sum_by_server(cores) / market.capacities - 1
     busy = np.diff(market.by_server.start) > 0
-    imbalance = np.where(prices > 0, np.abs(sold), np.maximum(sold, 0))[busy].max()
-    if minimum is None and maximum is None:
+    least = 0.0 if satiation is None else reserve_price(market) * (1 + ROUNDING)
+    imbalance = np.where(prices > least, np.abs(sold), np.maximum(sold, 0))[busy].max()
+    if minimum is None and maximum is None and satiation is None:
         return float(max(imbalance, _largest_violation_without_bounds(market, prices, cores)))
+    spends = market.budgets
+    if satiation is not None:
+        spends = sated_spending(market, prices, lower, upper, satiation)
     violation = _largest_violation(
         *market.by_user,
         market.server,
         market.budgets,
+        spends,
         market.capacities,
         market.fraction,
         market.work,
@@ -102,6 +114,7 @@ def _largest_violation(
     order: Indices,
     server: Integers,
     budget: Floats,
+    spends: Floats,
     capacity: Floats,
     fraction: Floats,
     work: Floats,
@@ -135,7 +148,7 @@ def _largest_violation(
             marginal[slot] = gain / p if gain > 0.0 else 0.0
             if gain > 0.0:
                 roomiest = max(roomiest, room[slot])
-        over = spent / budget[i] - 1.0
+        over = (spent - spends[i]) / budget[i]
         if size > 0:
             worst = max(worst, min(over, beyond), min(-over, roomiest))
             worst = max(worst, _least_violation(marginal, slack, room, size, worst))

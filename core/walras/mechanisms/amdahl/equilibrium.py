@@ -20,19 +20,17 @@ from walras.mechanisms.amdahl.market import (
     check_room,
 )
 from walras.mechanisms.amdahl.metrics import bare_entitlement, user_progress
+from walras.mechanisms.amdahl.satiation import (
+    LARGEST_FRACTION,
+    SMALLEST_FRACTION,
+    Satiation,
+)
 from walras.numerics.checks import check_kind, check_positive, check_whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from walras.numerics.arrays import Bools, Floats
-
-SMALLEST_FRACTION = 1e-24
-"""Stands for f = 0: for its limit f -> 0, in which money still has a best use."""
-
-
-LARGEST_BOUNDED_FRACTION = 1 - 1e-8
-"""Stands for a larger f, whose demand is all but a step."""
 
 SMOOTHER_FRACTIONS = (1 - 1e-2, 1 - 1e-3, 1 - 1e-4, 1 - 1e-6)
 """Caps on f in successive stages, each of which starts from the prices of the last."""
@@ -52,6 +50,8 @@ class Equilibrium:
         maximum: Maximums of cores, shape (k,); None if none was given.
         affordable: Whether each user's minimums hold, shape (n,); None if none was given.
         known_residual: Residual, if the solver has computed it.
+        promise: Work below which each user is not sated, shape (n,); None if all spend their
+            budgets in any case.
     """
 
     market: AmdahlMarket
@@ -64,14 +64,23 @@ class Equilibrium:
     maximum: Floats | None = None
     affordable: Bools | None = None
     known_residual: float | None = None
+    promise: Floats | None = None
 
     @cached_property
     def residual(self) -> float:
         """Largest relative violation of an equilibrium condition; see `kkt_residual`."""
         if self.known_residual is not None:
             return self.known_residual
+        satiation = None
+        if self.promise is not None:
+            satiation = Satiation(self.promise, np.zeros(len(self.promise)))
         return kkt_residual(
-            self.market, self.prices, self.cores, minimum=self.minimum, maximum=self.maximum
+            self.market,
+            self.prices,
+            self.cores,
+            minimum=self.minimum,
+            maximum=self.maximum,
+            satiation=satiation,
         )
 
     @property
@@ -103,16 +112,18 @@ def find_equilibrium(
     kept: ArrayLike | None = None,
     minimum: ArrayLike | None = None,
     maximum: ArrayLike | None = None,
+    promise: Floats | None = None,
     tolerance: float = 1e-6,
     max_passes: int = 1000,
 ) -> Equilibrium:
     """Find the prices at which every user's best purchase sells every core (eq. 5 to 8).
 
     Every user makes the best purchase within the bounds of its jobs: once one has its maximum, the
-    budget goes to the user's other jobs, and money that none of them can use is left over. A server
-    with enough cores for all its maximums gives them away at price 0. A user pays for its jobs'
-    minimums. One that cannot pay for all of them buys as if it had none (``affordable``); minimums
-    of at most b / B of each server can always be paid for. Cores that a job keeps whatever they
+    budget goes to the user's other jobs, and money that none of them can use is left over, as is
+    what a sated user does not spend. A server with enough cores for all its maximums gives them
+    away at price 0. A user pays for its jobs' minimums. One that cannot pay for all of them buys as
+    if it had none (``affordable``); minimums of at most b / B of each server can always be paid
+    for. Cores that a job keeps whatever they
     cost (``kept``) are never given up: its user then buys nothing else. Users still do at least as
     well as by their entitlement cut to the same maximums. With bounds, prices need not be unique:
     ``residual`` certifies the result (`_bounded`).
@@ -124,6 +135,8 @@ def find_equilibrium(
         minimum: Fewest cores of each job if its user can pay for them, shape (k,); ``kept`` if not
             given.
         maximum: Most cores of each job, shape (k,); infinite if not given.
+        promise: Work, the sum of w s(x), below which each user is not sated (`satiation`), shape
+            (n,). If not given, all spend their budgets in any case, as in the paper.
         tolerance: Largest residual.
         max_passes: Passes after which the search gives up; ``converged`` may be False then.
 
@@ -142,7 +155,7 @@ def find_equilibrium(
     check_room(market, held)
     lower = held if minimum is None else check_bounds(market, minimum, maximum)[0]
     lower = np.maximum(lower, held)
-    return _solve_in_stages(market, held, lower, upper, tolerance, max_passes)
+    return _solve_in_stages(market, held, lower, upper, tolerance, max_passes, promise)
 
 
 def _solve_in_stages(
@@ -152,13 +165,14 @@ def _solve_in_stages(
     upper: Floats,
     tolerance: float,
     max_passes: int,
+    promise: Floats | None,
 ) -> Equilibrium:
     """Solve in stages where jobs are all but perfectly parallel.
 
     Returns the result with the smallest residual, which is that of the market as given.
     """
     prices = even_bids(market) ** 2
-    most_parallel = min(market.fraction.max(initial=0.5), LARGEST_BOUNDED_FRACTION)
+    most_parallel = min(market.fraction.max(initial=0.5), LARGEST_FRACTION)
     smoother = [largest for largest in SMOOTHER_FRACTIONS if largest < most_parallel]
     stages = [*smoother, most_parallel]
     if 0 < len(smoother) < 3:
@@ -168,7 +182,9 @@ def _solve_in_stages(
     for largest in stages:
         fraction = np.clip(market.fraction, SMALLEST_FRACTION, largest)
         patience = max(max_passes // len(stages), 1)
-        solution = solve_bounded(market, kept, lower, upper, fraction, prices, tolerance, patience)
+        solution = solve_bounded(
+            market, kept, lower, upper, fraction, prices, tolerance, patience, promise
+        )
         passes += solution.passes
         if largest < most_parallel:
             prices = np.where(solution.prices > 0, solution.prices, prices)
@@ -183,6 +199,7 @@ def _solve_in_stages(
             upper,
             solution.affordable,
             solution.residual,
+            promise,
         )
         results.append(one)
         if one.converged:
