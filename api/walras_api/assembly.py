@@ -196,6 +196,7 @@ def policy_of(rules: MarketSpec) -> core.Policy:
         exploration=float(rules.colocation.exploration),
         hysteresis=float(rules.cores.hysteresis),
         least_part=float(rules.cores.least_part),
+        requests=rules.cores.requests or "Always",
         core_half_life=3600.0 * account.half_life_hours,
         most_credit=float(account.most_share),
         lending=account.lending == "Counted",

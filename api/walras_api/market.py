@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from walras.market.snapshot import MOST_POOLS, ColocationRule, CoreMechanism, MemoryMechanism
+from walras.market.snapshot import (
+    MOST_POOLS,
+    WITHOUT_FLOORS,
+    ColocationRule,
+    CoreMechanism,
+    MemoryMechanism,
+    RequestRule,
+)
 from walras.outcome.hourly_accounts import DAYS
 from walras_api.fields import (
     LabelKey,
@@ -110,6 +117,11 @@ class CoresPolicy(Model):
         limits: Whether agents leave a CPU limit on a pod with a grant (Kept), or lift it, so that
             the pod also uses what others leave idle (Lifted). In both cases it is the most that the
             market sells to the pod. Not used on one machine.
+        requests: What requests mean that together exceed their user's share of a node. They are
+            kept up to that share where somebody else is below its bare entitlement for them
+            (WithinShare), or in any case (Always), and the user owes what others lack. If unset,
+            Always, and the Market says so in its condition ``RequestsBounded``. Not used with
+            Auction.
         credits: Core credits: users who leave their budget unspent, because they have no jobs, have
             a larger one later, and those who used it a smaller one. If unset, budgets pay back only
             what requests beyond them cost others. Used with AmdahlBidding, BestResponse and
@@ -129,7 +141,14 @@ class CoresPolicy(Model):
     floor: Literal["None", "Guaranteed", "Requests"] = "Requests"
     per_gpu: Annotated[PositiveInt | None, Field(alias="perGPU")] = None
     limits: Literal["Lifted", "Kept"] = "Lifted"
+    requests: RequestRule | None = None
     credits: CoreCreditsPolicy | None = None
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether requests count beyond shares although nobody has said that they are to."""
+        keeps = self.floor != "None" and self.mechanism not in WITHOUT_FLOORS
+        return keeps and self.requests is None
 
 
 class MemoryPolicy(Model):
@@ -338,7 +357,9 @@ class MarketSpec(Model):
         node_pools: How nodes are grouped in pools, and what they cost.
     """
 
-    mode: Literal["enforce", "observe"] = "enforce"
+    mode: Literal["enforce", "observe"] = Field(
+        default="enforce", json_schema_extra={"default": "observe"}
+    )
     scope: ScopePolicy = ScopePolicy()
     paused: bool = False
     epoch_seconds: PositiveInt = 30

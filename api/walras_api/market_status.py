@@ -345,6 +345,7 @@ class MarketStatus(ConditionedStatus):
         conditions: Condition ``Ready``: whether the market is cleared and its plan is published.
             Where Entitlements follow quotas, also ``QuotasFollowed``: whether all of them do.
             Unless ``spec.cores.isolated`` is set, also ``PodsShareDomains``: that pods share CPUs.
+            Unless ``spec.cores.requests`` is set, also ``RequestsBounded``: that they are not.
     """
 
     leader: str | None = None

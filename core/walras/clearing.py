@@ -17,6 +17,7 @@ from walras.division.hysteresis import apply_hysteresis
 from walras.division.interference import lower_fractions
 from walras.division.memory import divide_memory
 from walras.division.pricing import price
+from walras.division.requests import without_excess
 from walras.division.sale import open_sale
 from walras.market.admission import admit
 from walras.market.bounds import bare_entitlement
@@ -85,7 +86,7 @@ def cores_held(snapshot: Snapshot, policy: Policy) -> Mapping[JobKey, float]:
     """
     ordered = in_canonical_order(snapshot)
     sale = open_sale(ordered, policy, _admit_and_place(ordered, policy).jobs)
-    held = _divide(ordered, policy, sale).settled.held.tolist()
+    held = _divide(ordered, policy, sale)[1].settled.held.tolist()
     return {identity(job): cores for job, cores in zip(sale.jobs, held, strict=True)}
 
 
@@ -93,7 +94,7 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     """Clear the market of a snapshot that is in canonical order, once."""
     placed = _admit_and_place(snapshot, policy)
     sale = open_sale(snapshot, policy, placed.jobs)
-    divided = _divide(snapshot, policy, sale)
+    sale, divided = _divide(snapshot, policy, sale)
     memory = divide_memory(snapshot, policy, sale.jobs, sale.memory_won)
     return explained_plan(snapshot, policy, placed, sale, divided, memory)
 
@@ -108,7 +109,23 @@ def _admit_and_place(snapshot: Snapshot, policy: Policy) -> Placed:
     return placed._replace(jobs=adjusted.jobs, losses=adjusted.losses)
 
 
-def _divide(snapshot: Snapshot, policy: Policy, sale: Sale) -> Divided:
+def _divide(snapshot: Snapshot, policy: Policy, sale: Sale) -> tuple[Sale, Divided]:
+    """Divide every node's cores, with fewer requests kept if that is the rule and users are short.
+
+    Returns:
+        The sale with the bounds that hold, and the division.
+    """
+    while True:
+        divided = _divide_once(snapshot, policy, sale)
+        if policy.requests == "Always":
+            return sale, divided
+        fewer = without_excess(sale, policy.least_part, divided.without_hysteresis, divided.bare)
+        if fewer is None:
+            return sale, divided
+        sale = fewer
+
+
+def _divide_once(snapshot: Snapshot, policy: Policy, sale: Sale) -> Divided:
     """Divide every node's cores by the mechanism, and find what of them jobs hold.
 
     Nodes keep their current division where the new one gains too little (hysteresis).

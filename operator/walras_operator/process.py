@@ -271,6 +271,10 @@ class Operator:
                     "Most seconds between two decisions, by the Market as of the last one.",
                     lambda: self.recompute.rules.epoch_seconds,
                 ),
+                "requests_unbounded": (
+                    "1 if the Market does not say what requests beyond a share mean, else 0.",
+                    lambda: self.recompute.rules.cores.unbounded,
+                ),
                 "complete": (
                     "1 when the operator's cache of the cluster is complete, 0 otherwise.",
                     lambda: self.watches.complete,

@@ -27,6 +27,7 @@ class Case:
     target: float | None = None
     kept: float = 0.0
     unspent: float = 0.0
+    cut: bool = False
     requested: float = 0.0
     floor: float = 0.0
     minimum: int = 1
@@ -65,7 +66,7 @@ class Case:
         )
         quota = self.cores if self.quota is None else self.quota
         target = self.held if self.target is None else self.target
-        terms = Terms(8.0, quota, self.kept, target, self.unspent, threshold=0.02)
+        terms = Terms(8.0, quota, self.kept, target, self.unspent, self.cut, threshold=0.02)
         return explain(grant, job, terms, self.mechanism)
 
 

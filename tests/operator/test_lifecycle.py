@@ -14,7 +14,7 @@ from operator_cluster import CRDS
 from walras_api.parse import parse_allocation
 from walras_operator.command import main
 from walras_operator.lifecycle.check import refusals
-from walras_operator.lifecycle.default_market import merge_patch
+from walras_operator.lifecycle.default_market import apply, merge_patch
 from walras_operator.lifecycle.release import empty_plan, release_progress
 
 Document = dict[str, Any]
@@ -53,6 +53,45 @@ def test_what_others_changed_and_the_values_did_not_stays() -> None:
     patch = merge_patch({"mode": "observe"}, {"mode": "observe", "cores": {"unit": "core"}})
     kept = {"mode": "enforce", "cores": {"unit": "core", "soldBy": "socket"}}
     assert merged({"mode": "enforce", "cores": {"soldBy": "socket"}}, patch) == kept
+
+
+class Stored:
+    """An API server with at most one Market, which patches as RFC 7386 says."""
+
+    def __init__(self) -> None:
+        self.market: Document | None = None
+
+    def find(self, path: str) -> Document | None:
+        assert path.endswith("/markets/default")
+        return self.market
+
+    def request(self, verb: str, path: str, body: Document, **options: str) -> None:
+        self.market = body if verb == "POST" else merged(self.market, body)
+
+
+def test_a_new_market_observes_and_bounds_requests_and_no_upgrade_changes_one_that_is_there() -> (
+    None
+):
+    api: Any = Stored()
+    apply(api, {"cores": {"unit": "core"}}, until=0.0)
+    assert api.market["spec"] == {
+        "mode": "observe",
+        "cores": {"requests": "WithinShare", "unit": "core"},
+    }
+    apply(api, {"epochSeconds": 60}, until=0.0)
+    assert api.market["spec"] == {
+        "mode": "observe",
+        "cores": {"requests": "WithinShare"},
+        "epochSeconds": 60,
+    }
+    annotations = api.market["metadata"]["annotations"]
+    api.market = {"metadata": {"annotations": annotations}, "spec": {"mode": "enforce"}}
+    apply(api, {"epochSeconds": 30, "cores": {"unit": "thread"}}, until=0.0)
+    assert api.market["spec"] == {
+        "mode": "enforce",
+        "epochSeconds": 30,
+        "cores": {"unit": "thread"},
+    }
 
 
 def allocation(name: str, **status: Any) -> Document:

@@ -103,6 +103,19 @@ def test_a_market_says_that_its_pods_share_cpus_unless_they_have_their_own() -> 
     assert [each["type"] for each in conditions] == ["Ready"]
 
 
+def test_a_market_says_that_requests_count_beyond_shares_until_it_is_told_what_they_mean() -> None:
+    before = market()
+    del before["spec"]["cores"]["requests"]
+    decision = decide(world(before, *SMALL[1:]))
+    state, reason, message = condition(decision, "Market", "default", type_="RequestsBounded")
+    assert (state, reason) == ("False", "NotStated")
+    assert "set it to WithinShare" in message
+    for rule in ("Always", "WithinShare"):
+        told = decide(world(market(cores={"requests": rule}), *SMALL[1:]))
+        conditions = status(told, "Market", "default")["conditions"]
+        assert "RequestsBounded" not in {each["type"] for each in conditions}
+
+
 def test_a_grant_is_enforced_when_the_nodes_agent_says_so_of_this_very_epoch() -> None:
     before = world(*SMALL)
     running = outcome(before, decide(before))

@@ -173,7 +173,7 @@ class OperatorCluster:
 
     def market(self, epoch_seconds: int) -> None:
         head = {"apiVersion": "walras.dev/v1alpha1", "kind": "Market"}
-        spec = {"epochSeconds": epoch_seconds}
+        spec = {"mode": "enforce", "epochSeconds": epoch_seconds}
         self.make(f"{OURS_PATH}/markets", {**head, "metadata": {"name": self.name}, "spec": spec})
 
     def change(self, path: str, patch: Document) -> None:

@@ -44,7 +44,7 @@ def document(kind: str, name: str, namespace: str | None = None, **fields: Any) 
 
 def market(name: str = "default", **spec: Any) -> Document:
     """Return a Market that moves cores for small gains, and never only because time passes."""
-    cores = {"hysteresis": "0", **spec.pop("cores", {})}
+    cores = {"hysteresis": "0", "requests": "Always", **spec.pop("cores", {})}
     return document("Market", name, spec={"cores": cores, **spec})
 
 

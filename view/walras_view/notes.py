@@ -117,7 +117,8 @@ def _behind(facts: Facts) -> list[str]:
 
 TO_CREATE_A_MARKET = (
     "create one by market.create of the chart, or apply {apiVersion: walras.dev/v1alpha1, "
-    "kind: Market, metadata: {name: default}, spec: {mode: observe}}"
+    "kind: Market, metadata: {name: default}, spec: {mode: observe, "
+    "cores: {requests: WithinShare}}}"
 )
 """Advice for a cluster without a Market."""
 

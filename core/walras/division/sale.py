@@ -41,6 +41,7 @@ class Sale(NamedTuple):
         bounds_of_units: Bounds on the cores of the parts of jobs, which ``units`` sells.
         whole: Whether each job is to hold whole cores, shape (k,).
         limits: Most nodes that each user bids on, shape (n,); None if no user has a bound.
+        cut: Whether a job keeps less than it requested for others' sake, shape (k,).
     """
 
     jobs: Sequence[Job]
@@ -53,6 +54,7 @@ class Sale(NamedTuple):
     bounds_of_units: Bounds
     whole: Bools
     limits: Integers | None
+    cut: Bools
 
     @property
     def memory_won(self) -> Floats | None:
@@ -159,6 +161,7 @@ def sell(snapshot: Snapshot, policy: Policy, bidders: Bidders, server: Integers)
         of_units,
         bidders.whole,
         _most_nodes(snapshot, bidders.parts),
+        np.zeros(len(jobs), np.bool_),
     )
 
 

@@ -58,8 +58,7 @@ def bounds_of(
             server that each job has in any case, from 0 to 1.
     """
     most = np.where(most < market.capacities[market.server], most, np.inf)
-    equal = _shares(market) / _together(market)
-    least = np.minimum(least_part * np.minimum(equal, 1.0), most)
+    least = least_parts(market, most, least_part)
     own = np.maximum(least, np.minimum(requested, most))
     # Where least parts fill a server, their sum may exceed it by rounding, with no more wanted.
     room = np.maximum(market.capacities - market.sum_by_server(least), 0.0)
@@ -75,7 +74,19 @@ def bounds_of(
     return Bounds(own, kept, lower, most)
 
 
-def _shares(market: AmdahlMarket) -> Floats:
+def least_parts(market: AmdahlMarket, most: Floats, least_part: float) -> Floats:
+    """Return the least part of each job, which it has in any case, shape (k,).
+
+    Args:
+        market: Users, servers and jobs.
+        most: Most cores that each job can use, shape (k,).
+        least_part: As in `bounds_of`.
+    """
+    equal = shares_of_servers(market) / _together(market)
+    return np.asarray(np.minimum(least_part * np.minimum(equal, 1.0), most), np.float64)
+
+
+def shares_of_servers(market: AmdahlMarket) -> Floats:
     """Return the cores of each job's server that its user's share is worth, shape (k,)."""
     share = market.budgets / market.budgets.sum()
     return np.asarray(share[market.user] * market.capacities[market.server])
@@ -91,7 +102,7 @@ def _within_share(market: AmdahlMarket, cores: Floats) -> Bools:
     """Return whether a user's cores on a server fit into its share of it, shape (k,)."""
     _, pair = np.unique(market.pair, return_inverse=True)
     wanted = np.bincount(pair, cores)[pair]
-    return np.asarray(wanted <= _shares(market) * (1 + ROUNDING), np.bool_)
+    return np.asarray(wanted <= shares_of_servers(market) * (1 + ROUNDING), np.bool_)
 
 
 def bare_entitlement(market: AmdahlMarket, bounds: Bounds) -> Floats:
@@ -105,7 +116,7 @@ def bare_entitlement(market: AmdahlMarket, bounds: Bounds) -> Floats:
         return np.zeros(0)
     pairs, pair = np.unique(market.pair, return_inverse=True)
     share = np.empty(len(pairs))
-    share[pair] = _shares(market)
+    share[pair] = shares_of_servers(market)
     own = np.bincount(pair, bounds.own)
     scale = np.minimum(np.divide(share, own, out=np.ones(len(own)), where=own > 0), 1.0)
     asked = np.maximum(bounds.own, bounds.least)

@@ -10,6 +10,7 @@ from walras.market.snapshot import (
     CoreMechanism,
     MemoryMechanism,
     Policy,
+    RequestRule,
     Snapshot,
     identity,
 )
@@ -22,6 +23,7 @@ _CHOICES = {
     "cores": get_args(CoreMechanism),
     "memory": (None, *get_args(MemoryMechanism)),
     "sold_by": ("node", "socket"),
+    "requests": get_args(RequestRule),
     "colocation": get_args(ColocationRule),
 }
 _AMOUNTS = ("hysteresis", "least_part", "core_half_life", "most_credit")

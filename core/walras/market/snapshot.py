@@ -32,6 +32,9 @@ WITHOUT_FLOORS: frozenset[CoreMechanism] = FOR_COMPARISON | {"Auction"}
 MemoryMechanism = Literal["Karma", "MaxMin", "Strict", "Auction"]
 """Mechanisms that divide memory."""
 
+RequestRule = Literal["Always", "WithinShare"]
+"""Rules of what requests beyond a user's share mean."""
+
 ColocationRule = Literal[
     "None",
     "StableMarriageRandom",
@@ -316,6 +319,8 @@ class Policy:
             bring before cores move there; 0 to move them for any gain.
         least_part: Part, from 0 to 1, of the smaller of one core and its equal part of its user's
             entitlement on its node that every job has at least.
+        requests: Whether pods keep what they requested beyond their user's share of their node
+            always, or only while nobody else is below its bare entitlement for it.
         core_half_life: Seconds in which a balance of the account (`walras.market.account`) halves;
             0 if no debt arises, and none is paid back.
         most_credit: Part of its budget that debts may cost a user (beta), below 1.
@@ -336,6 +341,7 @@ class Policy:
     exploration: float = 0.0
     hysteresis: float = 0.0
     least_part: float = 0.25
+    requests: RequestRule = "Always"
     core_half_life: float = 0.0
     most_credit: float = 0.2
     lending: bool = False

@@ -12,6 +12,7 @@ import numpy as np
 
 from walras.division.auctions import bid_outcomes
 from walras.division.holdings import THOUSANDTH
+from walras.division.requests import SHORT
 from walras.market.account import lending, repayment, taken_over
 from walras.market.admission import divide_by_shares, leaves_of
 from walras.market.balances import Balance, whole_rates
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 
 NEGLIGIBLE = 1e-6
 """Part of a budget that arithmetic may be off by."""
-
-SHORT = 0.99
-"""Part of its entitlement's utility below which a user is short."""
 
 MOST_CAUSES = 3
 """Users that are named as the cause of a shortfall, on one node each."""
@@ -138,6 +136,7 @@ def _grants(
             sale.units.of_jobs(sale.bounds_of_units.kept),
             divided.without_hysteresis,
             _left_by_sated(policy, sale, divided, bought)[market.user],
+            sale.cut,
         ),
         sale.units.sockets_of_jobs(),
         memory.granted,
@@ -198,7 +197,7 @@ def _grant(
 def _reason(
     job: Job,
     amounts: tuple[float, float, float, float, float],
-    terms: tuple[float, float, float, float, float],
+    terms: tuple[float, float, float, float, float, bool],
     limit: int | None,
     loss: str | None,
     bid: BidOutcome | None,
@@ -209,7 +208,7 @@ def _reason(
     Args:
         job: The job.
         amounts: As for `_grant`.
-        terms: Budget, quota, cores kept, target and what is unspent, as `Terms` has them.
+        terms: What decided the cores, as `Terms` has it, without the threshold.
         limit: Nodes that its user may bid on at once; None for all.
         loss: What it is expected to lose beside others, in words; None if that is not known.
         bid: Outcome of its bid, if there are auctions.

@@ -26,6 +26,7 @@ class Terms(NamedTuple):
         kept: Cores that it keeps whatever the market decides.
         target: Cores that it would hold without hysteresis.
         unspent: Part of the budget that its user, who is sated, does not spend.
+        cut: Whether its request is not kept for others' sake.
         threshold: Part of a node's progress that a new division must gain (hysteresis).
     """
 
@@ -34,6 +35,7 @@ class Terms(NamedTuple):
     kept: float
     target: float
     unspent: float
+    cut: bool
     threshold: float
 
 
@@ -52,7 +54,7 @@ def explain(grant: Grant, job: Job, terms: Terms, mechanism: CoreMechanism) -> s
         _bound(grant, job, terms),
         _hardware(grant, job) if abs(terms.target - grant.held) < VISIBLE else _stay(grant, terms),
         _shortfall(grant, job),
-        _unkept_request(grant, job, mechanism),
+        _unkept_request(grant, job, mechanism, cut=terms.cut),
     )
     return "; ".join(filter(None, parts))
 
@@ -193,12 +195,17 @@ def _shortfall(grant: Grant, job: Job) -> str | None:
     return f"short of {_least(job)}, since {job.entitlement}'s cores on {job.node} do not suffice"
 
 
-def _unkept_request(grant: Grant, job: Job, mechanism: CoreMechanism) -> str | None:
+def _unkept_request(grant: Grant, job: Job, mechanism: CoreMechanism, *, cut: bool) -> str | None:
     """Return why a job holds less than its pod requested; None if it does not."""
     if grant.keeps_request:
         return None
     if mechanism in WITHOUT_FLOORS:
         why = f"which {mechanism} does not keep"
+    elif cut:
+        why = (
+            f"since {grant.entitlement} requested more than its share of {grant.node}, and others "
+            f"would have less than theirs"
+        )
     elif job.floor:
         why = f"since the requests and least parts of its pods exceed what {job.node} sells"
     else:

@@ -62,10 +62,12 @@ from walras_operator.decide.runs.run_record import RecordedEnds, record_ends, ru
 from walras_operator.decide.status.entitlement import EntitlementOutcomes
 from walras_operator.decide.status.market import (
     PODS_SHARE,
+    REQUESTS_BOUNDED,
     account_dropped,
     cleared,
     market_status,
     pods_share,
+    requests_unbounded,
     with_problem,
 )
 from walras_operator.decide.status.objects import (
@@ -330,6 +332,7 @@ def _conditions(world: World, clearing: Cleared, granted: _Granted) -> dict[str,
         "Ready": _readiness(world, clearing),
         **({} if followed is None else {CONDITION: followed}),
         **({} if clearing.rules.cores.isolated else {PODS_SHARE: pods_share()}),
+        **({REQUESTS_BOUNDED: requests_unbounded()} if clearing.rules.cores.unbounded else {}),
     }
 
 

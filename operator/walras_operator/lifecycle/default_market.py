@@ -4,9 +4,10 @@ An annotation of the Market contains the values that were last written. The diff
 current values is what somebody changed in the values, and only that is written (a JSON merge patch,
 RFC 7386). A Market without the annotation was not created by the chart, and is left alone.
 
-A new Market only observes unless the values say otherwise. The annotation does not contain a mode
-that the values do not, and such values leave the mode of a Market as it is. So no upgrade switches
-enforcement on or off by a default.
+A new Market only observes, and keeps requests within shares, unless the values say otherwise. The
+annotation does not contain a mode or a rule of requests that the values do not, and such values
+leave those of a Market as they are. So no upgrade switches enforcement on or off by a default, or
+changes what requests mean.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def apply(api: Api, spec: Document, until: float) -> str:
     changes = merge_patch(before, spec)
     if "mode" not in spec:
         changes.pop("mode", None)
+    if changes.get("cores", {}) is None:  # field by field, as one is not of the values
+        changes["cores"] = dict.fromkeys(before["cores"])
     patch = {"metadata": {"annotations": {APPLIED_SPEC_ANNOTATION: _text(spec)}}, "spec": changes}
     api.request("PATCH", OURS["Market"].path(name=MARKET_NAME), patch, content_type=MERGE)
     return f"changed: {', '.join(_fields(changes))}" if changes else "unchanged"
@@ -78,7 +81,11 @@ def _create(api: Api, spec: Document, until: float) -> None:
         "apiVersion": API_VERSION,
         "kind": "Market",
         "metadata": metadata,
-        "spec": {"mode": "observe", **spec},
+        "spec": {
+            "mode": "observe",
+            **spec,
+            "cores": {"requests": "WithinShare", **(spec.get("cores") or {})},
+        },
     }
     while True:
         try:

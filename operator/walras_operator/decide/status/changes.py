@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from walras_operator.decide.conditions import clipped, conditions_of, listed, summarize
-from walras_operator.decide.status.market import PODS_SHARE, without_stamp
+from walras_operator.decide.status.market import PODS_SHARE, REQUESTS_BOUNDED, without_stamp
 from walras_operator.decide.world import Event
 
 if TYPE_CHECKING:
@@ -154,7 +154,16 @@ WARNINGS = frozenset(
 """Reasons that call for action; their Events are warnings."""
 
 
-TOLD = ("Admitted", "Ready", "ObjectiveMet", "OnTime", "RequestsKept", "WholeCores", PODS_SHARE)
+TOLD = (
+    "Admitted",
+    "Ready",
+    "ObjectiveMet",
+    "OnTime",
+    "RequestsKept",
+    "WholeCores",
+    PODS_SHARE,
+    REQUESTS_BOUNDED,
+)
 """Types of the conditions whose changes are Events."""
 
 MAX_EVENT_MESSAGE = 1000

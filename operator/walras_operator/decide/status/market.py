@@ -36,6 +36,9 @@ STAMP = frozenset({"epoch", "leader"})
 PODS_SHARE = "PodsShareDomains"
 """Type of the condition of a Market whose pods share CPUs, unless their jobs say otherwise."""
 
+REQUESTS_BOUNDED = "RequestsBounded"
+"""Type of the condition of a Market that does not say what requests beyond a share mean."""
+
 OF_NODE_POOLS = ("nodePools", "otherNodePools")
 """Fields that are computed apart from decisions, and kept until they are computed again."""
 
@@ -125,6 +128,18 @@ def cleared(plan: Plan) -> ConditionState:
         "Approximate",
         f"the solver ({plan.solver}) did not converge: conditions of the equilibrium are violated "
         f"by up to {plan.residual:.1e} (relative); its result is used until the next decision",
+    )
+
+
+def requests_unbounded() -> ConditionState:
+    """Return the state of `REQUESTS_BOUNDED` of a Market that was made before it could say so."""
+    return fails(
+        Problem(
+            "NotStated",
+            "spec.cores.requests is not set, so pods keep all that they requested, also beyond "
+            "their user's share, and others may have less than theirs; set it to WithinShare, or "
+            "to Always to keep this",
+        )
     )
 
 
