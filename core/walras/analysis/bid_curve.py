@@ -31,7 +31,6 @@ FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
 
 _LARGEST_FRACTION = 1 - 1e-9  # a job of f = 1 would buy all or nothing
 _STEPS = 80
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +129,9 @@ def _purchase(
         _bounded(job, price, lower, inf)
         for job, price, lower in zip(jobs, prices, least, strict=True)
     ]
-    if _cost(prices, least) >= money:
+    if bought(0.0) == most or _cost(prices, least) >= money:
         return bought(0.0)
-    afford = _cost(prices, most) * (1 + _ROUNDING) <= money
+    afford = _cost(prices, most) <= money
     root = _largest_root(
         lambda at: bought(at) != most if afford else _cost(prices, bought(at)) <= money
     )
