@@ -432,10 +432,11 @@ def test_what_idle_pods_leave_is_used_by_their_user_first_and_then_by_others(
     pods = [pod(namespace, name, "2", limit="") for namespace, name in used]
     dump = written(tmp_path / "dump.yaml", node("n1", "16"), *pods, *metrics)
     page = looked("-f", dump)
-    # Each user's half of the node stays its own while it can use it.
+    # Each user's half of the node stays its own while it can use it, but for cores that would
+    # gain a program next to nothing if it is mostly serial.
     held = {name: user["cores"]["market"] for name, user in users(page).items()}
-    assert held["a"]["least"] == pytest.approx(8, abs=0.01)
-    assert held["b"]["most"] == pytest.approx(8, abs=0.01)
+    assert held["a"]["least"] == pytest.approx(8, abs=0.2)
+    assert held["b"]["most"] == pytest.approx(8, abs=0.2)
     for each in metrics[1:2]:
         each["containers"] = [{"name": "main", "usage": {"cpu": "0.5"}}]
     dump = written(tmp_path / "dump.yaml", node("n1", "16"), *pods, *metrics)
@@ -458,7 +459,7 @@ def test_cores_are_counted_where_all_nodes_report_them(tmp_path: Path) -> None:
     page = looked("-f", written(tmp_path / "dump.yaml", *documents))
     assert (page["unit"], page["cores"]) == ("core", 4)
     assert cores(page, "today") == pytest.approx({"a": 1.5, "b": 2.5})
-    assert [each["requested"] for each in page["jobs"]] == [1, 0.5]
+    assert sorted(each["requested"] for each in page["jobs"]) == [0.5, 1]
     page = looked("-f", written(tmp_path / "dump.yaml", *documents, node("n2", "2")))
     assert (page["unit"], page["cores"]) == ("CPU", 10)
 

@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.mechanisms.amdahl.equilibrium import (
-    SMALLEST_FRACTION,
-    Equilibrium,
-    even_bids,
-)
+from walras.mechanisms.amdahl.equilibrium import Equilibrium, even_bids
 from walras.mechanisms.amdahl.market import AmdahlMarket, MarketError
+from walras.mechanisms.amdahl.satiation import SMALLEST_FRACTION
 from walras.numerics.checks import check_kind, check_positive, check_whole
 from walras_studies.amdahl import _alternation as alternation
 from walras_studies.amdahl._interior import solve_interior
