@@ -99,23 +99,25 @@ def sated(
         most: Working array of at least the size.
         none: Zeros, of at least the size.
     """
-    best, spent, lost, losable = base, 0.0, 0.0, 0.0
-    t = 1.0 / mu
+    best, spent = base, 0.0
     for k in range(size):
         cost = min(max(slope[k] * mu - offset[k], lower[k]), upper[k])
-        ceiling = slope[k] * slope[k] / offset[k]
-        best += ceiling * cost / (offset[k] + cost)
+        best += slope[k] * slope[k] * cost / (offset[k] * (offset[k] + cost))
         spent += cost
-        # As a loss against what the job does at its upper bound, all lines have positive slopes.
+    t = 1.0 / mu
+    enough = best - SPARED * max(best - 2.0 * spent * t * t, 0.0)
+    spared = best - max(enough, min(promise, best))
+    if spared <= 0.0:
+        return mu
+    # As a loss against what the job does at its upper bound, all lines have positive slopes.
+    lost, losable = 0.0, 0.0
+    for k in range(size):
+        ceiling = slope[k] * slope[k] / offset[k]
         reach = ceiling / (1.0 + offset[k] / upper[k])
         loss[k] = ceiling - reach
         most[k] = reach - ceiling * lower[k] / (offset[k] + lower[k])
         lost += min(max(slope[k] * t - loss[k], 0.0), most[k])
         losable += most[k]
-    enough = best - SPARED * max(best - 2.0 * spent * t * t, 0.0)
-    spared = best - max(enough, min(promise, best))
-    if spared <= 0.0:
-        return mu
     if lost + spared >= losable:
         least = np.inf
         for k in range(size):
