@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 
 from walras.clearing import clear
-from walras.market.balances import brought_forward
-from walras.market.snapshot import Entitlement, Job, Node, Policy, RequestRule, Snapshot
+from walras.market.balances import Balance, brought_forward
+from walras.market.snapshot import (
+    Entitlement,
+    Job,
+    JobKey,
+    Node,
+    Policy,
+    RequestRule,
+    Snapshot,
+)
 
 DAYS, DECISIONS = 40, 4
 HOURS = 24 / DECISIONS
@@ -53,7 +61,9 @@ def _forty_days(seed: int, times: float, rule: RequestRule) -> tuple[float, floa
     """Return the mean utility of the first user, and of another the least part of its share."""
     policy = Policy(requests=rule, hysteresis=0.02, core_half_life=96 * 3600.0, lending=True)
     random = np.random.default_rng(seed)
-    snapshot, account, held = _world(seed, times), {}, {}
+    snapshot = _world(seed, times)
+    account: dict[str, Balance] = {}
+    held: dict[JobKey, float] = {}
     mine, others = [], []
     for _ in range(DAYS * DECISIONS):
         jobs = tuple(
