@@ -5,12 +5,16 @@ it used and waited for on average. Where the kernel tells only whether any of it
 one always does, nobody knows how many do: it may then want twice as much, and if it gets that and
 still waits, twice as much again. What threads do between looks is seen by short glances (`seen`).
 
+A program may start as many threads as it finds CPUs, and then none waits. So one that fills CPUs of
+its own is held back by them, and its threads tell nothing of what it could use elsewhere.
+
 Figures are rounded so that a status changes seldom.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -77,13 +81,23 @@ def begin(now: float) -> Watched:
     return Watched(CpuDemand(), CpuDemand(), now, CpuDemand())
 
 
-def looked(state: Watched, rate: CpuRate, now: float) -> Watched:
-    """Return the state after a look at what a pod used in an interval."""
+def looked(state: Watched, rate: CpuRate, now: float, own: float = inf) -> Watched:
+    """Return the state after a look at what a pod used in an interval.
+
+    Args:
+        state: State before it.
+        rate: What the pod used.
+        now: Monotonic time in seconds.
+        own: CPUs of its own to which it was confined; infinity if it shared a domain.
+    """
     if now - state.since >= WINDOW:
         anew = state.now._replace(at_once=0.0, threads=None)
         state = Watched(anew, state.now, now, state.shown)
     last, waited = state.now, rate.waited or 0.0
-    free = rate.waited is not None and waited <= _FREE * max(rate.used, 1.0)
+    if filled := max(last.at_once, rate.used) > own - 1:
+        rate = rate._replace(threads=None)
+    waits = rate.waited is None or waited > _FREE * max(rate.used, 1.0)
+    free = not (waits or filled)
     wanted = _capped(rate.used + waited, rate.threads)
     several = wanted > _SEVERAL and _ALWAYS < waited <= 1 + _FREE
     twice = _capped(2 * wanted, rate.threads) if several else 0.0

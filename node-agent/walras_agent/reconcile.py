@@ -281,7 +281,12 @@ class Reconciler:
             return {}, {}
         granted = {grant.pod for grant in plan.grants}
         pods = [pod for pod in done.pods if pod.uid in granted]
-        return self._use.look(pods, now), self._demand.look(pods)
+        own: dict[str, float] = {
+            uid: 0 if cpus.limit else len(cpus.exclusive)
+            for uid, cpus in done.node_cpus.pods.items()
+            if cpus.limit or (cpus.exclusive and not cpus.shared)
+        }
+        return self._use.look(pods, now), self._demand.look(pods, own)
 
     def preview(self, plan: NodePlan, now: float) -> NodeStatus:
         """Return the status after the first two steps of a plan, in a dry run.

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from walras_agent.cpu_demand import begin, glanced, looked
@@ -40,6 +41,8 @@ _OF_A_SECOND = 16  # new pods that are glanced at in a second; of others, a tent
 _EVERY = 10  # glances at new pods, of which one is at all pods
 
 
+_NO_CPUS: Mapping[str, float] = MappingProxyType({})
+
 _Spent = Mapping[str, tuple[float, float]]
 """Monotonic time of a reading and CPU seconds until then, by pod."""
 
@@ -64,23 +67,41 @@ class DemandWatch:
     _due: float = inf
     _count: int = 0
     _looked: float = -inf
+    _own: dict[str, float] = field(default_factory=dict)
+    _containers: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def due(self) -> float:
         """When to glance at pods next, in monotonic seconds; infinity while that is useless."""
         return self._due
 
-    def look(self, pods: Sequence[ObservedPod]) -> Mapping[str, CpuDemand]:
-        """Look at pods if that is due, and return what to show of each, by UID."""
+    def look(
+        self, pods: Sequence[ObservedPod], own: Mapping[str, float] = _NO_CPUS
+    ) -> Mapping[str, CpuDemand]:
+        """Look at pods if that is due, and return what to show of each, by UID.
+
+        Args:
+            pods: The pods.
+            own: CPUs of their own to which some of them are confined now, by UID; 0 of one that is
+                measured.
+        """
         now = self.reader.clock()
+        for uid, cpus in own.items():
+            self._own[uid] = min(cpus, self._own.get(uid, inf))
         if now - self._looked >= self.pause:
             self._looked = now
             rates = self.reader.rates(pods)
+            new = self._begun(pods)
             here = {pod.uid: self._pods.get(pod.uid) or begin(now) for pod in pods}
             self._pods = {
-                uid: looked(state, rates[uid], now) if uid in rates else state
+                uid: begin(now)
+                if uid in new
+                else looked(state, rates[uid], now, self._own.get(uid, inf))
+                if uid in rates
+                else state
                 for uid, state in here.items()
             }
+            self._own = dict(own)
             self._groups = {
                 pod.uid: pod.group
                 for pod in pods
@@ -112,6 +133,18 @@ class DemandWatch:
             uid: group for uid, group in self._groups.items() if _may_run_more(self._pods[uid])
         }
         self._due = self._next(now) if self._groups else inf
+
+    def _begun(self, pods: Iterable[ObservedPod]) -> set[str]:
+        """Return the pods of which a container has begun since the last look.
+
+        While its image was pulled, or containers prepared its work, a pod did not show what its
+        program can use.
+        """
+        before = self._containers
+        self._containers = {
+            pod.uid: frozenset(each.group.name for each in pod.containers) for pod in pods
+        }
+        return {uid for uid, names in self._containers.items() if names - before.get(uid, names)}
 
     def _read(self, pods: Iterable[str]) -> _Spent:
         found = {}

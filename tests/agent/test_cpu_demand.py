@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from walras.market.demand import Demand, Seen, bound_of, learn
 from walras_agent.correction import CpuRate
 from walras_agent.cpu_demand import WINDOW, CpuDemand, Watched, begin, glanced, looked
 
@@ -56,6 +57,47 @@ def test_bursts_that_are_glanced_at_count_in_whole_cpus_that_threads_can_run_on(
     assert state.shown.at_once == 8.0
     assert glanced(state, 8.4) == state
     assert glanced(state, 31.0).shown.at_once == 9.0
+
+
+def test_a_pod_that_fills_cpus_of_its_own_is_held_back_by_them() -> None:
+    """It has started as many threads as it found CPUs, and none of them waits."""
+    state = looked(begin(0.0), rate(2.0, threads=3), 10.0, own=2)
+    assert state.now == CpuDemand(2.0, None, 0.0, 10.0)
+    half_idle = looked(begin(0.0), rate(1.0, threads=3), 10.0, own=2)
+    assert half_idle.now == CpuDemand(1.0, 3, 10.0)
+    burst = looked(glanced(half_idle, 2.0), rate(1.0, threads=3), 20.0, own=2)
+    assert burst.now == CpuDemand(2.0, 3, 10.0, 10.0)
+
+
+@pytest.mark.parametrize("used", [0.1, 1.0, 4.0])
+def test_a_pod_that_is_measured_is_held_back(used: float) -> None:
+    state = looked(begin(0.0), rate(used, threads=5), 10.0, own=0)
+    assert state.now == CpuDemand(used, None, 0.0, 10.0)
+
+
+@pytest.mark.parametrize(("threads", "looks"), [(2, 3), (8, 3), (64, 6)])
+def test_a_pod_that_waited_for_data_and_then_computes_soon_has_its_purchase_again(
+    threads: int, looks: int
+) -> None:
+    """All others compute, too, so it has only what it buys, and only PSI tells that it waits.
+
+    It begins in the middle of an interval. A look and the decision after it take 5 to 15 seconds.
+    """
+    state, demand = look(*[rate(0.01, threads=threads + 1)] * 6), Demand()
+    bounds, part = [0.0], 0.5
+    for number in range(7, 20):
+        held = max(bounds[-1], 1.0)
+        waits = 1 - (held / threads) ** threads
+        state = looked(
+            state, rate(part * min(held, threads), part * waits, threads + 1), 10.0 * number
+        )
+        shown, part = state.shown, 1.0
+        seen = Seen(shown.at_once, shown.threads or 0, shown.free, shown.wanted)
+        demand = learn(demand, [seen], 10.0 * number)
+        bounds.append(min(bound_of(demand, 10.0 * number).cpus, float(threads)))
+    assert bounds[1] == 1, "what it was seen to use while it waited for data"
+    assert next(i for i, each in enumerate(bounds) if each > 0.95 * threads) == looks
+    assert bounds[looks:] == sorted(bounds[looks:])
 
 
 def test_what_was_seen_is_forgotten_after_two_windows() -> None:

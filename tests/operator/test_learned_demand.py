@@ -95,6 +95,13 @@ def test_a_program_is_sold_no_more_than_it_was_seen_to_use_at_once() -> None:
     assert "was seen to use at once" in told["pods"][0]["reason"]
 
 
+def test_nothing_is_learned_of_a_pod_before_its_containers_have_begun() -> None:
+    starting = of_image("ada-0")
+    starting["status"] = {"phase": "Pending", "startTime": NOW}
+    known = two_users(starting, of_image("bob-0"))
+    assert held(reported(known, ada_0=seen(0.0, 1))) == {"ada-0": 8, "bob-0": 8}
+
+
 def test_of_a_program_that_always_waits_only_threads_are_known() -> None:
     assert held(reported(two_users(), ada_0=seen(0.5, 3, 0)))["ada-0"] == 3
 

@@ -84,12 +84,16 @@ class AgentOfNode:
         self._node.start_pod(uid_of("system"))
 
     def start_pod(self, name: str) -> None:
-        """Start a container of a program."""
+        """Start a container of a program, which begins with a thread that waits for the others."""
         self._node.start_pod(uid_of(name))
+        container = self._node.container(uid_of(name))
+        self._node.kernel.make(container, tasks=program_of(name).threads)
 
     def report(self, allocation: NodeAllocation) -> Document:
         """Let the agent enforce a plan, and return the status that it reports."""
         assert self._node.agent.offer(node_plan(allocation))
+        for each in allocation.spec.grants:  # all programs compute, so that each has what it bought
+            self._node.kernel.use(self._node.pod(each.pod_uid), float(each.cores), waited=1.0)
         for _ in range(20):
             status = self._node.step()
         topology = topology_of(machine(cores=CORES), CpuSet(), MEMORY)
@@ -301,7 +305,9 @@ def _started(folder: Path, *, measures: bool) -> tuple[TutorialCluster, list[Doc
         *(each for each in applied("teams") if each["kind"] == "Namespace"),
     ]
     others[1]["metadata"]["uid"] = uid_of("system")
-    market = document("Market", "default", spec={"epochSeconds": 5})
+    market = document(
+        "Market", "default", spec={"epochSeconds": 5, "cores": {"requests": "WithinShare"}}
+    )
     teams = [each for each in applied("teams") if each["kind"] == "Entitlement"]
     cluster = TutorialCluster(
         world(market, *others, *teams),
@@ -326,7 +332,7 @@ def _with_programs(cluster: TutorialCluster, others: list[Document]) -> list[Doc
 
 def _change(cluster: TutorialCluster) -> None:
     cluster.apply(*applied("more-for-speech"))
-    cluster.steps(3)
+    cluster.steps(9)  # until what is used is seen for as long as means last
 
 
 def _document_of(of: AnyResource | NodeAllocation) -> Document:

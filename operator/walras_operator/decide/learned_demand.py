@@ -126,12 +126,16 @@ def _within(value: float, most: float) -> float:
 
 
 def _pods_of_programs(selection: Selection, pods: Sequence[Pod]) -> dict[Name, list[_Pod]]:
-    """Return the pods of programs, by namespace and name of the program."""
+    """Return the pods of programs that have begun, by namespace and name of the program.
+
+    Until all its containers have, a pod does not show what its program can use.
+    """
     found: defaultdict[Name, list[_Pod]] = defaultdict(list)
     for number, job in selection.job.items():
         pod = pods[number]
         program = job.metadata.namespace, job.profile_name
-        found[program].append(_Pod(pod.metadata.uid, pod.images))
+        if pod.status.phase != "Pending":
+            found[program].append(_Pod(pod.metadata.uid, pod.images))
     return found
 
 
