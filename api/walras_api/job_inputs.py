@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from walras_api.kinds import CoresPolicy, MarketJob, MarketSpec, SpeedupProfile
     from walras_api.market_job import MarketJobSpec
 
-ASSUMED_FRACTION = 0.9
+ASSUMED_FRACTION = 0.8
 """Parallel fraction assumed for a job that has no profile and no reliable measurement."""
 
 Name = tuple[str, str]

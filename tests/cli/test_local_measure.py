@@ -137,7 +137,7 @@ def test_after_a_second_unreliable_measurement_the_fraction_is_assumed(job: Loca
     assert result is busy
     assert len(told) == 2
     assert told[1] == (
-        "default/zip: a parallel fraction of 0.9 is assumed, because its measurement is "
+        "default/zip: a parallel fraction of 0.8 is assumed, because its measurement is "
         "unreliable: other programs took 60% of the CPUs during the runs; keep other "
         "programs off the machine while it is measured, or set spec.parallelFraction"
     )

@@ -297,7 +297,7 @@ def test_a_program_too_short_to_measure_is_told_at_once_and_assumed(folder: Fold
         "default/blink: its measurement is not used and is made again on larger parts of its data, "
     )
     assert told[1] == (
-        f"default/blink: a parallel fraction of 0.9 is assumed, because {job['sourceReason']}"
+        f"default/blink: a parallel fraction of 0.8 is assumed, because {job['sourceReason']}"
     )
     assert lines.index(told[1]) < next(i for i, line in enumerate(lines) if "cleared" in line)
     assert f"{profiles}: has no profile of default/blink" in done.stderr

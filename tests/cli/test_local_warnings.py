@@ -41,7 +41,7 @@ def test_assumed_fractions_are_marked_and_explained_once_and_their_findings_are_
     codes = (FindingCode.FEW_SIZES, FindingCode.ONE_CORE_COUNT)
     findings = {each.key: [Finding(code, "is so: do this") for code in codes] for each in jobs}
     result = RunResult(2, "core", "0-1", "affinity", "enforce", "m", 2.0, (), jobs, (), findings)
-    assumed_because = "a parallel fraction of 0.9 is assumed, because "
+    assumed_because = "a parallel fraction of 0.8 is assumed, because "
     console = Console(width=200, file=StringIO(), record=True)
     console.print(render(result))
     lines = console.export_text().splitlines()

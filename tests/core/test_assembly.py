@@ -429,11 +429,11 @@ def test_speedups_come_from_the_job_its_profile_or_are_assumed_and_noted() -> No
         "given": 0.9,
         "by-name": 0.7,
         "same": pytest.approx(0.8),
-        "unknown": 0.9,
+        "unknown": 0.8,
     }
     (note,) = notes
     assert note == (
-        "MarketJob lab/unknown: speedup is not known; a parallel fraction of 0.9 is assumed, "
+        "MarketJob lab/unknown: speedup is not known; a parallel fraction of 0.8 is assumed, "
         "give parallelFraction or a profile"
     )
 

@@ -194,6 +194,13 @@ def test_cores_that_nobody_wants_are_free_and_nobodys() -> None:
     assert [user.spent for user in plan.users] == [0, 0]
 
 
+def test_who_has_all_that_it_can_use_for_nothing_is_not_called_sated() -> None:
+    jobs = tuple(Job(name, "j", name, "n", 0.9, max_cores=2) for name in ("ann", "bob"))
+    plan = clear(Snapshot((_user("ann"), _user("bob")), (Node("n", 8),), jobs))
+    assert [grant.held for grant in plan.grants] == [2, 2]
+    assert all("unspent" not in grant.reason for grant in plan.grants)
+
+
 def test_where_nobody_is_sated_all_money_is_spent() -> None:
     jobs = tuple(Job(name, "j", name, "n", f) for name, f in (("ann", 0.9), ("bob", 0.97)))
     plan = clear(Snapshot((_user("ann"), _user("bob")), (Node("n", 8),), jobs))

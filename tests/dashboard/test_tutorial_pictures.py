@@ -141,11 +141,11 @@ def test_programs_with_a_label_have_cores(page: Browser) -> None:
 def test_a_job_says_why_it_has_this_many_cores(page: Browser) -> None:
     page.view("jobs/vision/train")
     granted, speedup = figures(PROGRAMS, "vision/train")[2], figures(PROGRAMS, "vision/train")[-2]
-    assert granted == "5.91"
+    assert granted == "5.90"
     assert page.shows(f"Cores held\n{granted}\n")
     assert page.shows(f"{speedup}\u00d7")
     said = " ".join(section("Why this many cores").split())
-    for words in ("buys 5.91 cores at 1.000 each", "it costs 1.000, 16.9% of the budget"):
+    for words in ("buys 5.90 cores at 0.996 each", "it costs 0.996, 16.8% of the budget"):
         assert words in said
         assert page.shows(words)
     picture(page, "why", "One more core")
@@ -160,7 +160,7 @@ def test_a_preview_shows_the_change_before_it_is_made(page: Browser) -> None:
     assert page.shows("1 change")
     assert eventually(lambda: "computing" not in page.text(".outcome-line"), 30)
     found = row(page, "Users today and then", "speech")
-    assert (found["Held: today"], found["Held: then"]) == ("1.97", "5.91")
+    assert (found["Held: today"], found["Held: then"]) == ("1.98", "5.91")
     picture(page, "what-if", "Users")
 
 

@@ -327,17 +327,17 @@ def test_a_profile_that_tells_nothing_of_f_is_not_measured(automatic: bool) -> N
     assert found["findings"][0]["code"] == "TooNoisy"
     told = condition(decision, "SpeedupProfile", "noisy", "lab")
     assert told[:2] == ("False", "TooNoisy")
-    assert "so F counts as not measured, and is assumed to be 0.9" in told[2]
+    assert "so F counts as not measured, and is assumed to be 0.8" in told[2]
     job_status = status(decision, "MarketJob", "a", "lab")
     assert job_status["profile"] == {
-        "parallelFraction": "0.9",
+        "parallelFraction": "0.8",
         "source": "Assumed",
         "name": "noisy",
     }
     profiled = condition(decision, "MarketJob", "a", "lab", type_="Profiled")
     assert profiled[:2] == ("False", "Waiting" if automatic else "TooNoisy")
     assert "SpeedupProfile lab/noisy are not used, since " in profiled[2]
-    assert "a parallel fraction of 0.9 is assumed" in profiled[2]
+    assert "a parallel fraction of 0.8 is assumed" in profiled[2]
 
 
 def test_a_refused_profile_is_measured_while_a_pod_runs() -> None:
@@ -366,7 +366,7 @@ def test_a_job_says_where_its_speedup_is_from() -> None:
     assert condition(decision, "MarketJob", "train", "lab", type_="Profiled")[1] == "Given"
     assumed = condition(decision, "MarketJob", "auto", "lab", type_="Profiled")
     assert assumed[:2] == ("False", "Waiting")
-    assert "until then a parallel fraction of 0.9 is assumed" in assumed[2]
+    assert "until then a parallel fraction of 0.8 is assumed" in assumed[2]
     told_to = decide(world(market(profiling={"automatic": False}), *SMALL[1:], job("auto", auto=1)))
     assumed = condition(told_to, "MarketJob", "auto", "lab", type_="Profiled")
     assert assumed[:2] == ("False", "Assumed")

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 NEGLIGIBLE = 1e-6
 """Part of a budget that arithmetic may be off by."""
 
+TINY = 1e-300
+"""Smallest price by which an infinite number of cores is multiplied."""
+
 MOST_CAUSES = 3
 """Users that are named as the cause of a shortfall, on one node each."""
 
@@ -334,8 +337,10 @@ def _left_by_sated(policy: Policy, sale: Sale, divided: Divided, bought: _Bought
     """Return what each user leaves of its budget although its jobs could use more, shape (n,)."""
     if policy.cores != "AmdahlBidding":
         return np.zeros(len(sale.market.budgets))
-    units, prices = sale.units.market, divided.priced.prices[sale.units.market.server]
-    usable = units.sum_by_user(np.where(prices > 0, prices, 1.0) * sale.bounds_of_units.most)
+    units, most = sale.units.market, sale.bounds_of_units.most
+    price = divided.priced.prices[units.server]
+    wanted = np.where(divided.priced.cores < most * (1 - NEGLIGIBLE), np.inf, 0.0)
+    usable = units.sum_by_user(np.where(price > 0, np.maximum(price, TINY) * most, wanted))
     could = np.minimum(sale.market.budgets, usable)
     left = np.maximum(could - sale.market.sum_by_user(bought.spend), 0.0)
     return np.where(left > NEGLIGIBLE * sale.market.budgets, left, 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -32,6 +33,12 @@ MINUTES = (0, 1, 2, 5, 10)
 
 KUBERNETES, KNOWN, LEARNED = "Kubernetes", "known", "learned"
 """Who divides the cores: equal weights, or the market with thread counts known, or learned."""
+
+ASSUMED = (0.6, 0.7, 0.8, 0.9, 0.95)
+"""Parallel fractions to assume of programs without a profile."""
+
+ALL, HALF = 1, 2
+"""Whether nothing is known of all programs, or of every second one."""
 
 _EXACT = 1e-6  # CPUs by which a model's sums may be off
 
@@ -74,6 +81,25 @@ class Attack:
     way: str
     gain: float
     harm: float
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A cluster in which a parallel fraction is assumed of programs, and numbers of threads known.
+
+    Attributes:
+        number: Number of the cluster.
+        every: `ALL` or `HALF`.
+        fraction: The assumed parallel fraction.
+        loss: Part of the progress that is lost because fractions are not known.
+        below: Part of the users as in `Moment`.
+    """
+
+    number: int
+    every: int
+    fraction: float
+    loss: float
+    below: float
 
 
 IDLE, BURSTS = "idle threads", "bursts"
@@ -124,6 +150,21 @@ def play(world: World, number: int) -> tuple[list[Moment], list[Attack]]:
             Attack(number, way, float(change[0]), float(-min(change[1:].min(), 0.0)) + 0.0)
         )
     return moments, attacks
+
+
+def assume(world: World, number: int) -> list[Assumption]:
+    """Clear a cluster with each of the fractions `ASSUMED` in place of those that are true."""
+    pods, shares = world.cluster.pods, world.cluster.shares
+    true = {pod.name: float(pod.threads) for pod in pods}
+    known = np.average(_utilities(pods, _divided(world, true)), weights=shares)
+    alone = np.array(_utilities(pods, _equal_parts(world)))
+    found = []
+    for every, fraction in product((ALL, HALF), ASSUMED):
+        now = np.array(_utilities(pods, _divided(world.assuming(fraction, every), true)))
+        loss = 1 - np.average(now, weights=shares) / known
+        below = np.mean(now < SHORT * alone)
+        found.append(Assumption(number, every, fraction, float(loss), float(below)))
+    return found
 
 
 def _is_wrong(pod: Pod, has: float, bound: float | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +41,14 @@ class World:
 
     cluster: ClusterMonth
     threads: Mapping[str, int]
+
+    def assuming(self, fraction: float, every: int) -> World:
+        """Return the cluster with another parallel fraction of each ``every``-th pod."""
+        pods = tuple(
+            replace(pod, fraction=pod.fraction if number % every else fraction)
+            for number, pod in enumerate(self.cluster.pods)
+        )
+        return replace(self, cluster=replace(self.cluster, pods=pods))
 
     def snapshot(self, most: Mapping[str, float]) -> Snapshot:
         """Return the cluster, where pods can use some number of cores at most."""
