@@ -19,9 +19,10 @@ from operator import and_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from walras.analysis.domain_of_pod import TimeDemand, place
 from walras_agent.assign import CoreDemand, assign
 from walras_agent.cpuset import CpuSet
-from walras_agent.domains import TimeDemand, domains_of, place_on_domains
+from walras_agent.domains import domains_of, nearest_domain, only_domain
 from walras_agent.topology import Topology
 
 if TYPE_CHECKING:
@@ -142,16 +143,24 @@ def allocate_cpus(
     assignment = assign(saleable, demands, previous, unit)
     own, shared = assignment.exclusive, assignment.shared | (topology.cpuset & reserved)
     measured = {pod: _limit(own[pod], count, units) for pod, count in limits.items() if pod in own}
+    domains = domains_of(topology)
     times = [
-        TimeDemand(grant.pod, milli * threads, own.get(grant.pod, _NOTHING), grant.partner)
+        TimeDemand(
+            grant.pod,
+            milli * threads,
+            only_domain(domains, shared_before.get(grant.pod, _NOTHING)),
+            nearest_domain(domains, own.get(grant.pod, _NOTHING)),
+            grant.partner,
+        )
         for grant in ordered
         if (milli := grant.millicores - cores[grant.pod] * _MILLI) > 0 and grant.pod not in measured
     ]
-    placed = place_on_domains(domains_of(topology), topology.cpuset - shared, times, shared_before)
+    shares = [domain & shared for domain in domains]
+    placed = place(map(len, shares), times)
     pods = {
         grant.pod: PodCpus(
             own.get(grant.pod, _NOTHING),
-            placed.get(grant.pod, _NOTHING),
+            CpuSet(cpu for number in placed.get(grant.pod, ()) for cpu in shares[number]),
             grant.millicores * threads,
             max(grant.whole_cores - cores[grant.pod], 0) if grant.isolated else 0,
             measured.get(grant.pod),

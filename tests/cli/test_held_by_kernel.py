@@ -25,19 +25,22 @@ def held(of: World) -> dict[str, float]:
     return {grant.pod: grant.held for grant in cleared(of).plan.grants}
 
 
-def cluster(*more: Document, cpu: str = "2", reported: bool = False, **first: Any) -> World:
+def cluster(
+    *more: Document, cpu: str = "2", reserved: int = 0, reported: bool = False, **first: Any
+) -> World:
     """Return two equal users with a pod each on one node.
 
     Args:
         more: More objects.
         cpu: CPUs of the node.
+        reserved: Cores that the Market does not sell.
         reported: Whether an agent has reported that the node has hyperthreads.
         first: Fields of the first job.
     """
     users = entitlement("vision"), entitlement("speech")
     jobs = job("a", "vision", **first), job("b", "speech")
     pods = pod("a-0", "a", cpu="0"), pod("b-0", "b", cpu="0")
-    rules = market(profiling={"automatic": False})
+    rules = market(profiling={"automatic": False}, cores={"reservedCores": reserved})
     status = {"topology": {"cores": 2, "threads": 4, "sockets": 1}}
     known = {"n1": allocation("n1", {"epoch": 1, "mode": "enforce"}, status)} if reported else {}
     return world(rules, *users, *jobs, node("n1", cpu), *pods, *more, allocations=known)
@@ -52,6 +55,11 @@ def test_who_shares_cpus_with_pods_outside_the_market_holds_less_by_their_weight
     others = pod("dns", "dns", cpu="0"), pod("log", "log", cpu="0")
     both = 2 * 1000 / 2004
     assert held(cluster(*others)) == pytest.approx({"a-0": both, "b-0": both}, abs=1e-9)
+
+
+def test_what_nobody_bought_goes_by_weight_to_pods_that_can_use_it() -> None:
+    assert held(cluster(cpu="4", reserved=2)) == {"a-0": 2, "b-0": 2}
+    assert held(cluster(cpu="4", reserved=2, maxCores=1)) == {"a-0": 1, "b-0": 3}
 
 
 @pytest.mark.parametrize("field", ["isolated", "wholeCores"])

@@ -18,7 +18,6 @@ from walras_studies.held.runs import (
     by_shares,
     by_static_quotas,
     divide,
-    domains,
     in_whole_cores,
     live_through,
 )
@@ -76,13 +75,6 @@ def test_pods_that_compute_divide_what_others_leave_by_what_they_bought() -> Non
     groups = by_grants(world, there, replace(plan, grants=held))
     assert divide(groups, there) == pytest.approx([2, 1.5, 0.5])
     assert divide(groups, there[1:]) == pytest.approx([3, 1])
-
-
-def test_a_pod_has_one_domain_if_it_fits_there_and_else_several() -> None:
-    found = domains(40, {"large": 20.0, "half": 8.0, "small": 4.0})
-    assert found["large"] == list(range(40))
-    assert found["half"] == list(range(32, 40)), "the least room that is enough"
-    assert found["small"] == list(range(16, 32))
 
 
 def test_static_quotas_are_parts_of_the_users_share() -> None:

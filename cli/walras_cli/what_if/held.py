@@ -1,7 +1,8 @@
 """Pure: what the pods of a plan hold once agents have written it, by the kernel's rules.
 
 A plan says what nodes are told to give. On a machine of the node's size, all pods are busy, those
-outside the market too, and share its CPUs as agents have them do (`walras.analysis.domains`).
+outside the market too, and share its CPUs as agents have them do (`walras.analysis.domains`). What
+nobody bought, they have by weight as well.
 """
 
 from __future__ import annotations
@@ -114,10 +115,11 @@ def as_enforced(
     of_nodes: defaultdict[str, dict[JobKey, Grant]] = defaultdict(dict)
     for grant in plan.grants:
         of_nodes[grant.node][identity(grant)] = grant
+    most = {(job.namespace, job.pod): job.max_cores or math.inf for job in snapshot.jobs}
     held: dict[JobKey, float] = {}
     for node, grants in of_nodes.items():
         if node in machines:
-            held |= _on_machine(grants, machines[node], isolated)
+            held |= _on_machine(grants, machines[node], isolated, most)
     changed = tuple(_holding(each, held.get(identity(each), each.held)) for each in plan.grants)
     return replace(plan, grants=changed, users=_users(plan, changed, snapshot))
 
@@ -195,13 +197,16 @@ def bystanders(
 
 
 def _on_machine(
-    grants: Mapping[JobKey, Grant], at: Machine, isolated: Collection[Name]
+    grants: Mapping[JobKey, Grant],
+    at: Machine,
+    isolated: Collection[Name],
+    most: Mapping[Name, float],
 ) -> dict[JobKey, float]:
-    """Return the cores of pods; what they use beyond a grant, they hold only while others idle."""
+    """Return the cores of which pods have the time while all compute."""
     pods = [
         BusyPod(
             granted=max(grant.held, 1 / MILLI) * at.threads,
-            most=grant.held * at.threads,
+            most=most[grant.namespace, grant.pod] * at.threads,
             isolated=(grant.namespace, grant.name) in isolated,
         )
         for grant in grants.values()

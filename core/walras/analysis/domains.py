@@ -1,10 +1,9 @@
 """What pods have of the CPU time of a node on which all of them are busy.
 
-With Walras, pods share the CPUs of a *domain* by weight of what they were granted: of the node, or,
-if that has more than 16 CPUs, of at most 16 of one socket. A pod is put where it fits best, the
-largest first; one that fits into no domain has several. Whole cores of isolated pods are their own.
-Pods without a grant weigh what they requested, and run everywhere else. On plain Kubernetes, all
-pods weigh what they requested, and run everywhere.
+With Walras, pods share the CPUs of a *domain* by weight of what they were granted
+(`walras.analysis.domain_of_pod`); a socket is taken to be a NUMA node. Whole cores of isolated pods
+are their own. Pods without a grant weigh what they requested, and run everywhere else. On plain
+Kubernetes, all pods weigh what they requested, and run everywhere.
 
 The kernel is taken to divide time ideally (`walras.analysis.cpu_time`).
 """
@@ -16,12 +15,10 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.analysis.cpu_time import BusyGroup, cpu_time
+from walras.analysis.domain_of_pod import MOST_SHARED, TimeDemand, place
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-MOST_SHARED = 16
-"""CPUs of the largest domain, if its node has more."""
+    from collections.abc import Mapping, Sequence
 
 MILLI = 1000
 
@@ -68,24 +65,15 @@ def time_by_requests(at: Processors, pods: Sequence[BusyPod]) -> list[float]:
 def time_by_grants(at: Processors, pods: Sequence[BusyPod]) -> list[float]:
     """Return the CPUs of which each pod has the time with Walras."""
     domains = _domains(at)
-    granted = sorted(
-        (number for number, pod in enumerate(pods) if pod.granted),
-        key=lambda number: -pods[number].granted,
-    )
-    own = {each: _own(pods[each], at.threads, domains) for each in granted if pods[each].isolated}
-    room = [float(len(cpus)) for cpus in domains]
-    shared = {each: _place(pods[each].granted - len(own.get(each, ())), room) for each in granted}
-    everywhere = [cpu for cpus in domains for cpu in cpus]
+    own = _own_cpus(pods, at.threads, domains)
+    shared = _shared_cpus(pods, own, domains)
+    everywhere = list(chain(*domains))
     return cpu_time(
         [
-            BusyGroup(
-                [*own.get(each, ()), *(cpu for domain in shared[each] for cpu in domains[domain])],
-                _weight(pod.granted),
-                pod.most,
-            )
+            BusyGroup([*own[number], *shared[number]], _weight(pod.granted), pod.most)
             if pod.granted
             else _without_grant(pod, everywhere)
-            for each, pod in enumerate(pods)
+            for number, pod in enumerate(pods)
         ]
     )
 
@@ -125,19 +113,24 @@ def _weight(cpus: float) -> int:
 def _domains(at: Processors) -> list[list[int]]:
     """Return the CPUs of each domain; those of a core follow each other."""
     cpus = [list(range(core * at.threads, (core + 1) * at.threads)) for core in range(at.cores)]
-    if at.cores * at.threads <= MOST_SHARED:
-        return [list(chain(*cpus))]
-    size = max(MOST_SHARED // at.threads, 1)
-    ends = [at.cores * number // at.sockets for number in range(at.sockets + 1)]
-    return [
-        list(chain(*cpus[first : min(first + size, end)]))
-        for begin, end in pairwise(ends)
-        for first in range(begin, end, size)
-    ]
+    sockets = at.sockets if at.cores * at.threads > MOST_SHARED else 1
+    ends = [at.cores * number // sockets for number in range(sockets + 1)]
+    return [list(chain(*cpus[first:end])) for first, end in pairwise(ends)]
 
 
-def _own(pod: BusyPod, threads: int, domains: list[list[int]]) -> list[int]:
-    """Take the whole cores of an isolated pod out of domains; one core stays shared."""
+def _own_cpus(
+    pods: Sequence[BusyPod], threads: int, domains: Sequence[list[int]]
+) -> dict[int, list[int]]:
+    """Take the whole cores of isolated pods out of domains, and return them by the pod's number."""
+    own: dict[int, list[int]] = {number: [] for number in range(len(pods))}
+    for number in sorted(own, key=lambda number: -pods[number].granted):
+        if pods[number].isolated:
+            own[number] = _taken(pods[number], threads, domains)
+    return own
+
+
+def _taken(pod: BusyPod, threads: int, domains: Sequence[list[int]]) -> list[int]:
+    """Take the whole cores of a pod out of domains; one core stays shared."""
     left = sum(map(len, domains)) - threads
     wanted = min(int(pod.granted / threads) * threads, left)
     own: list[int] = []
@@ -151,24 +144,18 @@ def _own(pod: BusyPod, threads: int, domains: list[list[int]]) -> list[int]:
     return own
 
 
-def _place(cpus: float, room: list[float]) -> list[int]:
-    """Return the domains of a pod that needs the time of some CPUs, and take it from their room.
-
-    The best is the fullest that has room; if none has, it has those with the most room.
-    """
-    if cpus <= 0:
-        return []
-    numbers = range(len(room))
-    fitting = [each for each in numbers if room[each] >= cpus - 1e-9]
-    if fitting:
-        chosen = [min(fitting, key=lambda each: room[each])]
-    else:
-        by_room = sorted(numbers, key=lambda each: -room[each])
-        sums = [sum(room[each] for each in by_room[: count + 1]) for count in numbers]
-        enough = sum(total < cpus - 1e-9 for total in sums) + 1
-        chosen = by_room[:enough]
-    for each in chosen:
-        taken = min(cpus, room[each])
-        room[each] -= taken
-        cpus -= taken
-    return chosen
+def _shared_cpus(
+    pods: Sequence[BusyPod], own: Mapping[int, Sequence[int]], domains: Sequence[Sequence[int]]
+) -> dict[int, list[int]]:
+    """Return the CPUs of the domains of pods with a grant, by the pod's number."""
+    times = {
+        number: max(round(MILLI * (pod.granted - len(own[number]))), 0 if own[number] else 1)
+        for number, pod in enumerate(pods)
+        if pod.granted
+    }
+    demands = [TimeDemand(f"{number:06}", time) for number, time in times.items() if time]
+    placed = place(map(len, domains), demands)
+    return {
+        number: [cpu for domain in placed.get(f"{number:06}", ()) for cpu in domains[domain]]
+        for number in times
+    }

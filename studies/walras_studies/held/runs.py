@@ -43,9 +43,6 @@ BUSY = (0.3, 0.5, 0.8, 1.0)
 MOMENTS = 4
 """Moments of each decision that are looked at for each of these parts but the last."""
 
-LARGEST_DOMAIN = 16
-"""Most CPUs of one node that pods divide; a larger one is cut."""
-
 SHORT = 0.99
 """Part of the utility that its share alone could give below which a user is short."""
 
@@ -239,36 +236,14 @@ def _equal_parts(world: ClusterMonth, pods: Sequence[Pod], shares: int) -> list[
 
 
 def by_grants(world: ClusterMonth, pods: Sequence[Pod], plan: Plan) -> dict[str, BusyGroup]:
-    """Return the weights and CPUs of pods that divide domains by what they were granted."""
+    """Return weights by what pods were granted, on all CPUs of their nodes."""
     held = {grant.pod: grant.held for grant in plan.grants}
-    groups = {}
-    for node, cores in enumerate(world.cores):
-        here = {pod.name: pod for pod in pods if pod.node == node}
-        for name, cpus in domains(cores, {name: held[name] for name in here}).items():
-            weight = max(round(1000 * held[name]), 1)
-            groups[name] = BusyGroup(cpus, weight, here[name].threads)
-    return groups
-
-
-def domains(cores: int, held: Mapping[str, float]) -> dict[str, list[int]]:
-    """Return the CPUs on which each pod runs: a domain in which what it holds fits, or several.
-
-    The largest pods come first, and each takes the domain with the least room that is enough.
-    """
-    starts = range(0, cores, LARGEST_DOMAIN)
-    parts = (range(first, min(first + LARGEST_DOMAIN, cores)) for first in starts)
-    room = {domain: float(len(domain)) for domain in parts}
-    found = {}
-    for pod, cpus in sorted(held.items(), key=lambda each: (-each[1], each[0])):
-        fits = [domain for domain, left in room.items() if left >= cpus - THOUSANDTH]
-        mine = [min(fits, key=lambda domain: (room[domain], domain[0]))] if fits else list(room)
-        missing = cpus
-        for domain in mine:
-            taken = min(missing, room[domain])
-            room[domain] -= taken
-            missing -= taken
-        found[pod] = [cpu for domain in mine for cpu in domain]
-    return found
+    return {
+        pod.name: BusyGroup(
+            range(world.cores[pod.node]), max(round(1000 * held[pod.name]), 1), pod.threads
+        )
+        for pod in pods
+    }
 
 
 def by_requests(world: ClusterMonth, pods: Sequence[Pod]) -> dict[str, BusyGroup]:

@@ -147,8 +147,8 @@ def pods_share() -> ConditionState:
     """Return the state of `PODS_SHARE`, which tells who upgrades what has changed."""
     return holds(
         "ByWeight",
-        "pods share the CPUs of a domain (a node, or at most 16 CPUs of one L3 cache and NUMA node "
-        "of it) by weight of what they hold, and what a pod leaves idle others use; up to version "
+        "pods share the CPUs of a domain (a node, or one of its NUMA nodes if it has more than 16 "
+        "CPUs) by weight of what they hold, and what a pod leaves idle others use; up to version "
         "0.1.0, whole cores of a pod were its own: for that, set spec.cores.isolated of the Market "
         "to true, or spec.isolated of a MarketJob",
     )
