@@ -10,6 +10,10 @@ therefore also has the values that the agent is about to write, and each file is
 before it is written. Two things cannot be told apart: a value of somebody else's that is what the
 agent wrote itself, and one that comes in the microseconds between that read and the write.
 
+Weights are corrected every few seconds. So their values are in memory only, and a correction is no
+durable write: to an agent that has just begun, any weight of a file that has an original is its
+own.
+
 The file is JSON::
 
     {"format": 1, "boot": "<boot ID>", "originals": [
@@ -45,6 +49,8 @@ _NO_LIMIT = 1 << 62
 
 NO_CPUS = CpuSet()
 
+_CORRECTED = frozenset({"cpu.shares", "cpu.weight"})  # files whose values are in memory only
+
 _WITHOUT_VALUE = frozenset({"memory.reclaim"})  # files to which a request is written
 
 FORMAT = 1
@@ -74,8 +80,8 @@ class Original(NamedTuple):
             the same name has another.
         text: Text of the file, as read.
         written: Values that the agent has written or is about to write, one of which the file has
-            now, unless it has its original text or others have written to it; None if unknown (in
-            a journal of an earlier version).
+            now, unless it has its original text or others have written to it; None if unknown (a
+            weight after a start, or in a journal of an earlier version).
     """
 
     setting: CgroupFile
@@ -135,7 +141,11 @@ class Journal:
             return cls(path, boot)
         except OSError as error:
             raise JournalError(f"{path}: {error.strerror}; let the agent read it") from error
-        return cls(path, boot, _parse(written, boot, path))
+        found = _parse(written, boot, path)
+        journal = cls(path, boot, map(_on_disk, found))
+        # Earlier versions kept the values of weights, which would soon be outdated.
+        journal._is_saved = all(each == _on_disk(each) for each in found)
+        return journal
 
     @classmethod
     def in_memory(cls, originals: Iterable[Original] = ()) -> Journal:
@@ -150,9 +160,9 @@ class Journal:
     def record(self, writes: Iterable[FileWrite], cgroups: Cgroups) -> None:
         """Add the texts of files that are about to be written, and the values, to the journal.
 
-        They are on disk when this returns. The first text of a file stays its original until others
-        write to the file, or its group is created anew. Files that cannot be read are left out, and
-        `write` refuses them.
+        They are on disk when this returns, but for values of weights. The first text of a file
+        stays its original until others write to the file, or its group is created anew. Files that
+        cannot be read are left out, and `write` refuses them.
 
         Args:
             writes: Files and the values to be written to them; a file may have several.
@@ -254,15 +264,21 @@ class Journal:
         self._replace({key: kept for key, kept in self._originals.items() if key not in done})
 
     def _replace(self, after: dict[CgroupFile, Original]) -> None:
-        if after == self._originals and self._is_saved:
-            return
-        if self._path is not None:
+        if self._path is not None and not self._is_on_disk(after):
             # After a failure the file may have either content: the last fsync may have failed.
             self._is_saved = False
             _save(self._path, _format(after.values(), self._boot))
             self._is_saved = True
         self._originals.clear()
         self._originals.update(after)
+
+    def _is_on_disk(self, after: Mapping[CgroupFile, Original]) -> bool:
+        before = self._originals
+        return (
+            self._is_saved
+            and after.keys() == before.keys()
+            and all(_on_disk(each) == _on_disk(before[key]) for key, each in after.items())
+        )
 
 
 class JournaledCgroups:
@@ -284,6 +300,11 @@ class JournaledCgroups:
             self._cgroups.write(setting, value)
         else:
             self._journal.write(setting, value, self._cgroups)
+
+
+def _on_disk(original: Original) -> Original:
+    """Return an original without what is in memory only."""
+    return original._replace(written=None) if original.setting.file in _CORRECTED else original
 
 
 def _identity(cgroups: Cgroups, group: str) -> int | None:
@@ -350,7 +371,7 @@ def _format(originals: Iterable[Original], boot: str) -> bytes:
                 **({} if original.written is None else {"written": original.written}),
             }
         )
-        for original in sorted(originals, key=lambda each: each.setting)
+        for original in sorted(map(_on_disk, originals), key=lambda each: each.setting)
     )
     head = f'{{"format": {json.dumps(FORMAT)}, "boot": {json.dumps(boot)}, "originals": ['
     return f"{head}\n{lines}\n]}}\n".encode()

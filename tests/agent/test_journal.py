@@ -102,6 +102,39 @@ def test_a_group_made_again_has_an_original_of_its_own(reopen: Callable[[], Jour
     assert reopen().originals == {A.setting: again}
 
 
+def test_values_of_weights_are_not_written_and_any_weight_is_the_agents_after_a_restart(
+    path: Path, reopen: Callable[[], Journal]
+) -> None:
+    weight = original("/a", "39", file="cpu.weight", name="cpu")
+    journal = reopen()
+    record(journal, weight)
+    saved = path.stat().st_ino  # it is replaced as a whole
+    for now, then in (("39", "2"), ("2", "3"), ("3", "4")):
+        journal.record([(weight.setting, then)], Before((weight._replace(text=now),)))
+        journal.made(weight.setting, then)
+    assert path.stat().st_ino == saved
+    (kept,) = reopen().originals.values()
+    assert kept.text == "39"
+    assert not kept.is_foreign("17", 2)
+
+
+def test_values_of_weights_that_an_earlier_version_wrote_are_dropped_at_once(
+    path: Path, reopen: Callable[[], Journal]
+) -> None:
+    """They would be outdated, and an earlier version that comes back would believe them."""
+    weight = original("/a", "39", file="cpu.weight", name="cpu")
+    record(reopen(), weight, A)
+    document = json.loads(path.read_text())
+    for entry in document["originals"]:
+        entry["written"] = [WRITTEN]
+    path.write_text(json.dumps(document))
+    record(reopen(), A)
+    written = {
+        each["file"]: each.get("written") for each in json.loads(path.read_text())["originals"]
+    }
+    assert written == {"cpu.weight": None, "cpuset.cpus": [WRITTEN]}
+
+
 def test_nothing_is_written_where_nothing_is_new(path: Path, reopen: Callable[[], Journal]) -> None:
     journal = reopen()
     record(journal)

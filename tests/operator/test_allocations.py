@@ -11,6 +11,7 @@ from model_kernel import MIB, Memory, ModelKernel
 from model_node import CORES, Node
 from walras_agent.daemon.plans import measurement_request, node_plan
 from walras_api.api_object import quantity
+from walras_api.contract import PARTNER_ANNOTATION
 from walras_api.node_allocation import MIN_MEMORY_GRANT, MOST_GRANTS
 from whole_decisions import decide
 from worlds import (
@@ -56,10 +57,15 @@ def test_a_pool_of_many_small_parts_makes_an_allocation_that_the_schema_takes() 
     assert sum(each.cores for each in written.spec.grants) <= 1
 
 
-def test_agents_are_told_who_pays_unless_they_would_refuse_the_plan() -> None:
-    first = world(market(), node(), entitlement("vision"), job("train"), pod("train-0", "train"))
-    (told,) = decide(first).nodes[0].spec["grants"]
-    assert told["entitlement"] == "vision"
+def test_agents_are_told_of_users_and_partners_unless_they_would_refuse_the_plan() -> None:
+    pods = (
+        pod(one, "train", annotations={PARTNER_ANNOTATION: f"u-lab-{other}"})
+        for one, other in ("xy", "yx")
+    )
+    first = world(market(), node(), entitlement("vision"), job("train"), *pods)
+    told = decide(first).nodes[0].spec["grants"]
+    assert [each["entitlement"] for each in told] == ["vision"] * 2
+    assert [each["partnerUID"] for each in told] == ["u-lab-y", "u-lab-x"]
 
     current = enforced(outcome(first, decide(first)))
     assert not decide(current).nodes
@@ -67,8 +73,8 @@ def test_agents_are_told_who_pays_unless_they_would_refuse_the_plan() -> None:
     report = {"epoch": 1, "mode": "enforce", "pods": []}  # of version 0.1.0
     old = replace(current, allocations={"n1": plan.model_copy(update={"status": report})})
     decision = decide(old)
-    (told,) = decision.nodes[0].spec["grants"]
-    assert "entitlement" not in told
+    for each in decision.nodes[0].spec["grants"]:
+        assert not each.keys() & {"entitlement", "partnerUID"}
     assert not decide(outcome(old, decision)).nodes
 
 

@@ -178,8 +178,8 @@ def _desired(
         mode: ``enforce`` or ``observe``.
         rules: Rules for cores.
         isolated: Jobs whose pods have CPUs of their own, by namespace and name.
-        accepts_new_fields: Whether the agent takes a plan that says who pays, and what becomes of
-            CPU limits.
+        accepts_new_fields: Whether the agent takes a plan that names users and partners, and says
+            what becomes of CPU limits.
 
     Returns:
         The spec, and why pods cannot have their grants, by the pod's namespace and name.
@@ -187,7 +187,7 @@ def _desired(
     ungranted: dict[tuple[str, str], str] = {}
     grants = _grants(_grantable(granted, current, ungranted), isolated)
     if not accepts_new_fields:
-        grants = tuple(each._replace(entitlement="") for each in grants)
+        grants = tuple(each._replace(entitlement="", partner="") for each in grants)
     spec = AllocationSpec(
         mode,
         rules.unit,
