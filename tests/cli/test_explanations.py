@@ -16,7 +16,7 @@ from seen import decided, seen
 from walras_api.contract import COLOCATION_GATE
 from walras_api.market_job_status import LearnedDemand, MarketJobStatus, PodColocation
 from walras_api.node_allocation_status import NodeAllocationStatus
-from walras_cli.cluster.explain.render import render_job, render_user
+from walras_cli.cluster.explain.render import render_job, render_node, render_user
 from walras_cli.cluster.report.owed import owed_of
 from walras_view.explain.job import explain_job
 from walras_view.explain.lending import balances, purchases_of, together
@@ -320,6 +320,21 @@ def test_a_nodes_arithmetic_comes_to_what_it_sells() -> None:
     (holder,) = found.holders
     assert (holder.pod, holder.job, holder.user, holder.state) == ("a-0", "a", "vision", "Enforced")
     assert explain_node(facts, "n1", None).supply.unmanaged is None
+
+
+def test_pods_outside_the_market_that_have_less_beside_it_say_so() -> None:
+    """A pod that requests 1 beside one that requests 1 has half of the node, and keeps 1 of it."""
+    pods = pod("a-0", "a", cpu="1"), pod("shop", "shop", cpu="1"), pod("small", "small", cpu="1")
+    pods[2]["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "1"}
+    told = enforced(decided(market(), entitlement(), node("n1", "16"), job("a"), *pods))
+    found = explain_node(seen(told), "n1", told.objects.pods)
+    (granted,) = found.holders
+    shop, small = found.supply.others
+    assert (shop.name, small.name) == ("shop", "small")
+    assert shop.plain == pytest.approx((16 - 1) / 2)
+    assert shop.least == pytest.approx(16 / (granted.held + 2))
+    assert (small.plain, small.least) == (None, None), "it is limited to what it keeps"
+    assert "on plain Kubernetes 7.5" in printed(render_node(found, wide=True))
 
 
 def test_a_node_without_an_agent_says_so() -> None:
