@@ -2,8 +2,9 @@
 
     python follow_cores.py [TASKS]
 
-The kernel tells every program which CPUs it may use, so this needs no library of Walras. A program
-that asks only at its start keeps that number of threads; this one asks before each batch.
+The kernel tells every program which CPUs it may use, so this needs no library of Walras. For a pod
+with CPUs of its own (isolated), these are the cores that it holds. A program that asks only at its
+start keeps that number of threads; this one asks before each batch.
 """
 
 import hashlib
