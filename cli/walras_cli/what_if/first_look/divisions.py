@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras.analysis.domains import MOST_SHARED, BusyPod, Processors, time_by_grants
+from walras.analysis.domain_of_pod import MOST_SHARED
+from walras.analysis.domains import BusyPod, Processors, time_by_grants
 from walras.clearing import cores_held
 from walras.division.holdings import THOUSANDTH
 from walras.market.snapshot import Entitlement, Job, Snapshot, identity
