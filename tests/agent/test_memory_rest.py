@@ -27,7 +27,7 @@ Version = Literal[1, 2]
 PASS = 10.0
 PODS = [f"pod{number}" for number in range(20)]
 SOME = PODS[:3]
-READS_OF_CPUS, READS_OF_MEMORY = 4, 5  # of a pod with one container, in a pass at rest
+READS_OF_CPUS, READS_OF_MEMORY = 5, 5  # of a pod with one container, in a pass at rest
 LIMITS = {file for files in LIMIT_FILES.values() for file in files.values()}
 
 
