@@ -106,6 +106,7 @@ class BandwidthEnforcer:
         log: RoundLog,
     ) -> None:
         of_pods = {pod.group for pod in pods}
+        self.journal.claim_weights(self._texts)
         # The kubelet weighs classes every minute, so that is neither a failure nor a repair.
         self.journal.adopt_foreign(map(self._weight_file, weights.keys() - of_pods), self._texts)
         planned: dict[str, list[FileWrite]] = {}

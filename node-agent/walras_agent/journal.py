@@ -233,6 +233,17 @@ class Journal:
         if original := self._originals.get(setting):
             self._originals[setting] = original._replace(written=(value,))
 
+    def claim_weights(self, cgroups: Cgroups) -> None:
+        """Take weights that an agent finds as it begins for its own, in memory.
+
+        What others write from now on is theirs.
+        """
+        for setting, original in list(self._originals.items()):
+            if original.written is None and setting.file in _CORRECTED:
+                with contextlib.suppress(CgroupError):
+                    now = cgroups.read(setting)
+                    self._originals[setting] = original._replace(written=(now,))
+
     def adopt_foreign(self, settings: Iterable[CgroupFile], cgroups: Cgroups) -> None:
         """Replace the originals of files that others have written since the agent's last write.
 

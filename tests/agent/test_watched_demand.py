@@ -119,6 +119,7 @@ def test_programs_that_compete_can_use_as_many_cpus_as_they_have_threads(
     assert watched.seen["two"].held_back
 
 
+@pytest.mark.speed
 def test_threads_that_do_nothing_are_not_taken_for_what_a_program_can_use(
     watched: WatchedPrograms,
 ) -> None:
@@ -130,6 +131,7 @@ def test_threads_that_do_nothing_are_not_taken_for_what_a_program_can_use(
     assert watched.bound("sleeps") == 1
 
 
+@pytest.mark.speed
 def test_a_burst_is_seen_although_it_is_short(watched: WatchedPrograms) -> None:
     watched.start("bursts", BURSTS, 2)
     assert eventually(

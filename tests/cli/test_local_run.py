@@ -179,8 +179,9 @@ def test_two_users_get_a_core_each_and_their_threads_stay_on_it(
         document("Market", "default", cores=two_own_cores()),
         user("ada", 1),
         user("bob", 1),
-        folder.job("one", "ada", parallelFraction="0.9"),
-        folder.job("two", "bob", parallelFraction="0.9"),
+        # Long enough for both to run at once, however late the second one begins.
+        folder.job("one", "ada", seconds=3, parallelFraction="0.9"),
+        folder.job("two", "bob", seconds=3, parallelFraction="0.9"),
     )
     logs = folder.path / "logs"
     result = run_json(folder, "--logs", str(logs), as_user=as_user)

@@ -53,7 +53,6 @@ NOT_REPRODUCED = {
     ("cooper", "SMR has the fewest blocking pairs"),
     ("cooper", "upper whiskers of stable policies are within a tolerance of 10 %"),
     ("cooper", "SMP has the smallest penalties in the memory-intensive mix"),
-    ("held", "it is also higher than under weights by shares, which need no market"),
     ("credits", BUSY_WORST_OFF),
     ("adjustment", THREADS_ADJUSTED),
     ("adjustment", OVERHEADS_ADJUSTED),

@@ -76,6 +76,7 @@ class InterleavedKernel(ModelKernel):
         self._settled: dict[int, set[str]] = {}  # those that were the same a pass before
         self._gains: list[tuple[str, int, str]] = []
         self.taken: list[str] = []
+        self._is_new = False  # the agent, which has died and made no pass since
 
     def want(self, setting: CgroupFile, value: str) -> None:
         """Let others write a file."""
@@ -97,7 +98,16 @@ class InterleavedKernel(ModelKernel):
                 case ReadError(setting, number, times):
                     self.fail(setting, number, times, on="read")
                 case Death():
+                    self._is_new = True
                     raise Stopped
+
+    def _lose_weights(self) -> None:
+        """Want no weights of others any longer: an agent that begins takes those that it finds."""
+        self.wanted = {
+            setting: text
+            for setting, text in self.wanted.items()
+            if setting.file not in {"cpu.weight", "cpu.shares"}
+        }
 
     def read(self, setting: CgroupFile) -> str:
         self.moment()
@@ -129,6 +139,9 @@ class InterleavedKernel(ModelKernel):
         A CPU may be given to others while its owner is on it only if the owner stays there, too:
         then it is shared from now on.
         """
+        if self._is_new:
+            self._lose_weights()
+            self._is_new = False
         for container, cpu, owner in self._gains:
             if owner in self._chosen:
                 continue
